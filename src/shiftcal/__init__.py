@@ -1,0 +1,1 @@
+"""Classifiers whose probabilities can be trusted on data unlike their training data."""
