@@ -39,4 +39,6 @@ def check_writable_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        raise OutputError(f"can't write to {str(folder)!r}: {error.strerror or error}. Choose another place.") from error
+        raise OutputError(
+            f"can't write to {str(folder)!r}: {error.strerror or error}. Choose another place."
+        ) from error

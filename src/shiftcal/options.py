@@ -98,7 +98,9 @@ def _coerce(value: Any, hint: Any) -> Any:
     if isinstance(value, bool):
         return _REJECTED
     if hint is int:
-        return int(value) if isinstance(value, int) or (isinstance(value, float) and value.is_integer()) else _REJECTED
+        return (
+            int(value) if isinstance(value, int) or (isinstance(value, float) and value.is_integer()) else _REJECTED
+        )
     if hint is float:
         try:
             number = float(value)

@@ -51,7 +51,7 @@ class Predictions:
     @property
     def predicted(self) -> NDArray[np.int64]:
         """(N,) position in `classes` of the most probable class."""
-        return self.probabilities.argmax(axis=1).astype(np.int64)
+        return np.asarray(self.probabilities.argmax(axis=1), dtype=np.int64)
 
     @property
     def confidence(self) -> NDArray[np.float64]:
@@ -88,7 +88,7 @@ def load_predictions(path: Path) -> Predictions:
                 probabilities=arrays["probabilities"],
                 density_ratio=arrays["density_ratio"],
                 classes=tuple(json.loads(str(arrays["classes"]))),
-                labels=arrays["labels"] if "labels" in arrays else None,
+                labels=arrays.get("labels"),
                 examples=examples,
             )
     except FileNotFoundError:

@@ -1,0 +1,39 @@
+"""Density ratio R(x) = P_source(x) / P_target(x) from a domain classifier (Sec. 3.3).
+
+With equal weight of both domains, a classifier with logit g(x) = log tau_source - log tau_target gives R = exp(g).
+A classifier trained to convergence on separable domains sends g to infinity, so g is bounded smoothly, and a
+strength says how much of it is believed:  log R = strength * b tanh(g / b),  b = log(bound).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+
+def bounded_domain_logit(domain_logit: Tensor, bound: float) -> Tensor:
+    """b tanh(g / b) with b = log(bound): near g for small g, within (-b, b) always.
+
+    Args:
+        domain_logit: (N,) unbounded logit g of "source".
+        bound: largest ratio, above 1.
+    """
+    limit = math.log(bound)
+    return limit * torch.tanh(domain_logit / limit)
+
+
+def density_ratio(bounded_logit: Tensor, strength: float) -> Tensor:
+    """R = exp(strength * bounded logit): (N,), within (bound ** -strength, bound ** strength); 1 for strength 0."""
+    return torch.exp(strength * bounded_logit)
+
+
+def domain_loss(source_logit: Tensor, target_logit: Tensor) -> Tensor:
+    """Binary cross-entropy of telling source from target, each domain with half of the weight.
+
+    The weight of a domain does not depend on its number of samples, so exp(logit) estimates the density ratio
+    without a correction for unequal batches.
+    """
+    return (softplus(-source_logit).mean() + softplus(target_logit).mean()) / 2

@@ -1,0 +1,46 @@
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
+
+
+def test_bounded_logit_is_the_identity_near_zero_and_stays_within_the_bound() -> None:
+    small = torch.tensor([-1e-4, 0.0, 1e-4], dtype=torch.float64)
+    torch.testing.assert_close(bounded_domain_logit(small, 10.0), small, atol=1e-11, rtol=0)
+    large = torch.tensor([-1e6, 1e6], dtype=torch.float64)
+    limit = math.log(10)
+    assert bounded_domain_logit(large, 10.0).tolist() == pytest.approx([-limit, limit])
+
+
+def test_ratio_of_two_gaussians_is_recovered_by_the_logit_that_minimises_the_loss() -> None:
+    """For N(0, 1) against N(1, 1) the log ratio is 1/2 - x; no other slope gives a lower domain loss."""
+    generator = torch.Generator().manual_seed(0)
+    source = torch.randn(200_000, generator=generator, dtype=torch.float64)
+    target = torch.randn(50_000, generator=generator, dtype=torch.float64) + 1
+    best = domain_loss(0.5 - source, 0.5 - target)
+    for slope in (0.8, 1.2):
+        assert domain_loss(slope * (0.5 - source), slope * (0.5 - target)) > best
+
+
+def test_strength_scales_the_log_ratio() -> None:
+    logit = torch.linspace(-3, 3, 7, dtype=torch.float64)
+    assert density_ratio(logit, 0.0).tolist() == [1.0] * 7
+    torch.testing.assert_close(density_ratio(logit, 0.5), density_ratio(logit, 1.0).sqrt())
+
+
+def test_domain_loss_by_hand_and_independent_of_batch_sizes() -> None:
+    zero = torch.zeros(1, dtype=torch.float64)
+    assert domain_loss(zero, zero).item() == pytest.approx(math.log(2))
+    source, target = torch.tensor([1.0, 2.0]), torch.tensor([-1.0])
+    by_hand = (sum(math.log1p(math.exp(-g)) for g in (1, 2)) / 2 + math.log1p(math.exp(-1))) / 2
+    assert domain_loss(source, target).item() == pytest.approx(by_hand, abs=1e-6)
+    assert domain_loss(source, target.repeat(5)).item() == pytest.approx(by_hand, abs=1e-6)
+
+
+def test_gradcheck() -> None:
+    logit = torch.linspace(-2, 2, 5, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda g: density_ratio(bounded_domain_logit(g, 3.0), 0.7), (logit,))
+    assert gradcheck(lambda g: domain_loss(g, -g), (logit,))
