@@ -5,17 +5,19 @@ Whatever the storage, `fetch` gives the same thing: float32 features (N, D), or 
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
+from torch.nn.functional import interpolate
 from torch.utils.data import Dataset
 
 from shiftcal.errors import InvalidInputError
@@ -29,6 +31,11 @@ class ImageFormat:
 
     size: int
     channels: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, height, width)."""
+        return (self.channels, self.size, self.size)
 
 
 class Inputs(ABC):
@@ -62,6 +69,23 @@ class Inputs(ABC):
         """The given rows, which keep their names."""
         return SubsetInputs(self, rows)
 
+    def in_format(self, image_format: ImageFormat) -> Inputs:
+        """The same images brought to another format; these very inputs if they already have it.
+
+        Raises:
+            InvalidInputError: the rows are features, or their size is fixed by whoever made them.
+        """
+        if self.shape == image_format.shape:
+            return self
+        if self.kind == "features":
+            raise InvalidInputError(f"expected images, got features of shape {self.shape}")
+        return self._converted(image_format)
+
+    def _converted(self, image_format: ImageFormat) -> Inputs:
+        raise InvalidInputError(
+            f"expected images of shape {image_format.shape}, got {self.shape}; resize them where they are made"
+        )
+
 
 class ArrayInputs(Inputs):
     """Features (N, D) as float32, or images (N, C, H, W) as uint8 or as float32 in [0, 1], in memory."""
@@ -85,6 +109,9 @@ class ArrayInputs(Inputs):
         chosen = self.values[torch.from_numpy(rows)]
         return chosen.float().div_(255) if chosen.dtype == torch.uint8 else chosen
 
+    def _converted(self, image_format: ImageFormat) -> Inputs:
+        return ArrayInputs(convert_images(self.values, image_format))
+
 
 class FileInputs(Inputs):
     """Image files, decoded when they are fetched and brought to one format."""
@@ -93,7 +120,7 @@ class FileInputs(Inputs):
         self.paths = list(paths)
         self.root = root
         self.image_format = image_format
-        self.shape = (image_format.channels, image_format.size, image_format.size)
+        self.shape = image_format.shape
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -103,8 +130,48 @@ class FileInputs(Inputs):
         return torch.stack([decode_image(self.paths[row], self.image_format) for row in rows])
 
     def identify(self, row: int) -> str:
-        """The path below the root of the data set."""
-        return self.paths[row].relative_to(self.root).as_posix()
+        """The path below the root of the data set, or the whole path of a file elsewhere."""
+        path = self.paths[row]
+        return (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+
+    def _converted(self, image_format: ImageFormat) -> Inputs:
+        return FileInputs(self.paths, image_format, root=self.root)
+
+
+class EncodedInputs(Inputs):
+    """Encoded images (JPEG, PNG, ...) in one array of bytes: image i is `encoded[offsets[i]:offsets[i + 1]]`."""
+
+    def __init__(
+        self,
+        encoded: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        image_format: ImageFormat,
+        *,
+        names: Sequence[str],
+    ) -> None:
+        self.encoded = encoded
+        self.offsets = offsets
+        self.names = list(names)
+        self.shape = image_format.shape
+        self.image_format = image_format
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def fetch(self, rows: NDArray[np.int64]) -> Tensor:
+        """See `Inputs.fetch`."""
+        return torch.stack([self._decoded(int(row)) for row in rows])
+
+    def identify(self, row: int) -> str:
+        """The path that the image had when it was packed."""
+        return self.names[row]
+
+    def _decoded(self, row: int) -> Tensor:
+        content = self.encoded[self.offsets[row] : self.offsets[row + 1]].tobytes()
+        return decode_image(io.BytesIO(content), self.image_format, name=self.names[row])
+
+    def _converted(self, image_format: ImageFormat) -> Inputs:
+        return EncodedInputs(self.encoded, self.offsets, image_format, names=self.names)
 
 
 class DatasetInputs(Inputs):
@@ -161,19 +228,23 @@ class SubsetInputs(Inputs):
         """The name that the row has in the inputs that it is a part of."""
         return self.base.identify(int(self.rows[row]))
 
+    def _converted(self, image_format: ImageFormat) -> Inputs:
+        return SubsetInputs(self.base.in_format(image_format), self.rows)
 
-def decode_image(path: Path, image_format: ImageFormat) -> Tensor:
-    """One image file as a float32 tensor (C, size, size) in [0, 1].
+
+def decode_image(source: Path | IO[bytes], image_format: ImageFormat, *, name: str | None = None) -> Tensor:
+    """One image file, or the bytes of one, as a float32 tensor (C, size, size) in [0, 1].
 
     The shorter side is scaled to the size and the centre kept, so that proportions stay as they are.
     """
     size = image_format.size
     try:
-        with Image.open(path) as opened:
+        with Image.open(source) as opened:
             image = opened.convert("L" if image_format.channels == 1 else "RGB")
-    except (UnidentifiedImageError, OSError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise InvalidInputError(
-            f"can't decode the image {str(path)!r}: {error}. Remove the file or replace it by a readable image."
+            f"can't decode the image {name or str(source)!r}: {error}. "
+            "Remove the file or replace it by a readable image."
         ) from error
     scale = size / min(image.size)
     width, height = (max(size, round(side * scale)) for side in image.size)
@@ -181,3 +252,41 @@ def decode_image(path: Path, image_format: ImageFormat) -> Tensor:
     image = image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
     values = torch.from_numpy(np.array(image, dtype=np.float32) / 255)
     return values.reshape(size, size, image_format.channels).permute(2, 0, 1).contiguous()
+
+
+# Rows converted at once: bounds the float copy that interpolation needs.
+_CONVERTED_AT_ONCE = 4096
+# Weights of red, green and blue in the grey value (ITU-R 601), as Pillow's conversion has them.
+_LUMA = (0.299, 0.587, 0.114)
+
+
+def convert_images(values: Tensor, image_format: ImageFormat) -> Tensor:
+    """Images (N, C, H, W) in the given size and channels, of the dtype that they have.
+
+    As for files, the shorter side is scaled to the size and the centre kept. Grey becomes RGB without a copy.
+    """
+    channels = min(values.shape[1], image_format.channels)
+    if (channels, image_format.size, image_format.size) != tuple(values.shape[1:]):
+        converted = values.new_empty(len(values), channels, image_format.size, image_format.size)
+        for start in range(0, len(values), _CONVERTED_AT_ONCE):
+            part = slice(start, start + _CONVERTED_AT_ONCE)
+            converted[part] = _rounded_as(values.dtype, _resized(values[part].float(), channels, image_format.size))
+        values = converted
+    return values.expand(-1, image_format.channels, -1, -1)
+
+
+def _resized(values: Tensor, channels: int, size: int) -> Tensor:
+    if values.shape[1] != channels:
+        values = (values * values.new_tensor(_LUMA).view(1, 3, 1, 1)).sum(1, keepdim=True)
+    height, width = values.shape[2:]
+    if height == width == size:
+        return values
+    scale = size / min(height, width)
+    height, width = (max(size, round(side * scale)) for side in (height, width))
+    top, left = (height - size) // 2, (width - size) // 2
+    scaled = interpolate(values, size=(height, width), mode="bilinear", antialias=True, align_corners=False)
+    return scaled[:, :, top : top + size, left : left + size]
+
+
+def _rounded_as(dtype: torch.dtype, values: Tensor) -> Tensor:
+    return values.round().clamp(0, 255).to(dtype) if dtype == torch.uint8 else values

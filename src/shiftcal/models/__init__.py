@@ -1,1 +1,1 @@
-"""TODO."""
+"""Networks: backbones that give features, and the heads on them."""

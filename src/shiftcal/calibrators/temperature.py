@@ -1,0 +1,55 @@
+"""Temperature scaling (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, arXiv 1706.04599).
+
+    probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from shiftcal.calibrators.base import Calibrator, State
+from shiftcal.methods.base import Outputs
+
+# exp(-7) to exp(7): on separable data the best temperature is 0, which must not turn into a division by it.
+_LOG_LIMIT = 7.0
+
+
+def fit_temperature(logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> float:
+    """The temperature with the lowest (weighted) negative log-likelihood.
+
+    The loss is convex in 1/T, so a bounded search in one dimension finds its only minimum.
+
+    Args:
+        logits: (N, C).
+        labels: (N,) class numbers.
+        weights: (N,) of the samples; equal if None.
+    """
+    exact = logits.double()
+    importance = torch.ones(len(logits), dtype=torch.float64) if weights is None else weights.double()
+
+    def loss(log_inverse: float) -> float:
+        losses = cross_entropy(exact * math.exp(log_inverse), labels, reduction="none")
+        return float((importance * losses).mean())
+
+    found = minimize_scalar(loss, bounds=(-_LOG_LIMIT, _LOG_LIMIT), method="bounded", options={"xatol": 1e-8})
+    return math.exp(-float(found.x))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(Calibrator):
+    """One temperature for all logits, fitted on held-out source data."""
+
+    def fit(self, source: Outputs, source_labels: Tensor, target: Outputs | None) -> State:
+        """Fit the temperature; the target is not looked at."""
+        del target
+        return {"temperature": torch.tensor(fit_temperature(source.logits, source_labels), dtype=torch.float64)}
+
+    def calibrate(self, outputs: Outputs, state: State) -> Tensor:
+        """z / T."""
+        return outputs.logits / state["temperature"]

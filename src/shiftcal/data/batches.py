@@ -1,0 +1,176 @@
+"""Paired batches of equal size from source and target.
+
+The rows of a step are a function of (seed, epoch, step) alone, so batches are the same for any number of worker
+processes, a run can be resumed at any step by its number, and the processes of a distributed run take slices of
+one global batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
+from shiftcal.data.views import ViewMaker
+from shiftcal.errors import InvalidInputError
+
+_SOURCE, _TARGET = 0, 1
+
+
+@dataclass(frozen=True)
+class PseudoLabels:
+    """Target rows that take part in training as if labelled, with labels that the model itself gave."""
+
+    rows: Rows
+    labels: Rows
+
+
+@dataclass(frozen=True)
+class ShiftProblem:
+    """Labelled source and unlabelled target (or none, if no shift is known): all that training is given."""
+
+    source: LabelledDomain
+    target: UnlabelledDomain | None
+    pseudo_labels: PseudoLabels | None = None
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not isinstance(self.target, UnlabelledDomain):
+            raise TypeError(
+                f"the target of training must be an UnlabelledDomain, got {type(self.target).__name__}: "
+                "target labels are for evaluation only; pass domain.without_labels()"
+            )
+
+    @property
+    def num_labelled(self) -> int:
+        """Source rows and pseudo-labelled target rows."""
+        return len(self.source) + (0 if self.pseudo_labels is None else len(self.pseudo_labels.rows))
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """How batches are drawn."""
+
+    batch_size: int
+    """Of the global batch, over all processes."""
+    target_multiple: int = 1
+    """Target rows for each source row."""
+    seed: int = 0
+    rank: int = 0
+    world_size: int = 1
+    horizontal_flip: bool = True
+    num_workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.batch_size % self.world_size:
+            raise InvalidInputError(
+                f"batch_size {self.batch_size} can't be shared by {self.world_size} processes; choose a multiple"
+            )
+
+
+class Batch(NamedTuple):
+    """What a method sees in one step."""
+
+    source_inputs: Tensor
+    source_labels: Tensor
+    target_inputs: Tensor | None
+    target_rows: Tensor | None
+    """Row numbers in the target domain, for methods that keep something per row."""
+    views: ViewMaker
+    """Makes weak and strong views of inputs on demand."""
+
+
+class _RawBatch(NamedTuple):
+    """The part of a batch that worker processes prepare."""
+
+    step: int
+    source_inputs: Tensor
+    source_labels: Tensor
+    target_inputs: Tensor | None
+    target_rows: Tensor | None
+
+
+def iterate_batches(
+    problem: ShiftProblem, plan: BatchPlan, *, epoch: int, first_step: int, num_steps: int, device: torch.device
+) -> Iterator[Batch]:
+    """Batches `first_step` to `num_steps` - 1 of an epoch, on the device."""
+    loader: DataLoader[_RawBatch] = DataLoader(
+        _EpochBatches(problem, plan, epoch),
+        batch_size=None,
+        sampler=range(first_step, num_steps),
+        num_workers=plan.num_workers,
+        pin_memory=device.type == "cuda",
+        # Without an own generator the loader would draw a seed from the global random state.
+        generator=torch.Generator(),
+    )
+    for raw in loader:
+        # The step of a view's randomness counts over all epochs.
+        views = ViewMaker(plan.seed, epoch * num_steps + raw.step, plan.rank, plan.world_size, plan.horizontal_flip)
+        source_inputs, source_labels, target_inputs, target_rows = (
+            None if part is None else part.to(device, non_blocking=True) for part in raw[1:]
+        )
+        assert source_inputs is not None
+        assert source_labels is not None
+        yield Batch(source_inputs, source_labels, target_inputs, target_rows, views)
+
+
+class _EpochBatches(Dataset[_RawBatch]):
+    """Item k is the whole batch of step k, so that the order of worker processes can't matter."""
+
+    def __init__(self, problem: ShiftProblem, plan: BatchPlan, epoch: int) -> None:
+        self.problem = problem
+        self.plan = plan
+        self.epoch = epoch
+        self._last_permutation: dict[int, tuple[int, Rows]] = {}
+
+    def __getitem__(self, step: int) -> _RawBatch:
+        source_rows = self._rows(_SOURCE, self.problem.num_labelled, step, self.plan.batch_size)
+        source_inputs, source_labels = self._labelled(source_rows)
+        target = self.problem.target
+        if target is None:
+            return _RawBatch(step, source_inputs, source_labels, None, None)
+        target_rows = self._rows(_TARGET, len(target), step, self.plan.batch_size * self.plan.target_multiple)
+        return _RawBatch(
+            step, source_inputs, source_labels, target.inputs.fetch(target_rows), torch.from_numpy(target_rows)
+        )
+
+    def _labelled(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Inputs and labels of rows of source and pseudo-labelled target put end to end."""
+        source, pseudo = self.problem.source, self.problem.pseudo_labels
+        if pseudo is None:
+            return source.inputs.fetch(rows), torch.from_numpy(source.labels[rows])
+        assert self.problem.target is not None
+        from_source = rows < len(source)
+        pseudo_rows = rows[~from_source] - len(source)
+        labels = np.empty(len(rows), dtype=np.int64)
+        labels[from_source] = source.labels[rows[from_source]]
+        labels[~from_source] = pseudo.labels[pseudo_rows]
+        inputs = torch.empty(len(rows), *source.inputs.shape)
+        inputs[torch.from_numpy(from_source)] = source.inputs.fetch(rows[from_source])
+        inputs[torch.from_numpy(~from_source)] = self.problem.target.inputs.fetch(pseudo.rows[pseudo_rows])
+        return inputs, torch.from_numpy(labels)
+
+    def _rows(self, domain: int, num_rows: int, step: int, batch_size: int) -> Rows:
+        """This process's slice of the rows of a step: one permutation after the other, cut into batches."""
+        share = batch_size // self.plan.world_size
+        first = step * batch_size + self.plan.rank * share
+        positions = np.arange(first, first + share, dtype=np.int64)
+        rounds = positions // num_rows
+        rows = np.empty(share, dtype=np.int64)
+        for number in np.unique(rounds):
+            inside = rounds == number
+            rows[inside] = self._permutation(domain, int(number), num_rows)[positions[inside] % num_rows]
+        return rows
+
+    def _permutation(self, domain: int, number: int, num_rows: int) -> Rows:
+        known, permutation = self._last_permutation.get(domain, (-1, None))
+        if permutation is None or known != number:
+            generator = np.random.default_rng([self.plan.seed, domain, self.epoch, number])
+            permutation = generator.permutation(num_rows)
+            self._last_permutation[domain] = (number, permutation)
+        return permutation

@@ -1,0 +1,27 @@
+"""Random numbers that depend on named integers alone, never on the global state of numpy or torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from shiftcal.errors import InvalidInputError
+
+
+def seeded_generator(*parts: int) -> torch.Generator:
+    """A CPU generator whose stream is decided by the integers, such as `(seed, step)`, and by their order.
+
+    Neighbouring integers give unrelated streams, and `(1,)`, `(1, 0)` and `(0, 1)` are different seeds.
+
+    Raises:
+        InvalidInputError: without integers, or with one outside of [0, 2**64).
+    """
+    if not parts or not all(0 <= part < 2**64 for part in parts):
+        raise InvalidInputError(f"expected integers in [0, 2**64) as parts of a seed, got {parts!r}")
+    # SeedSequence pads with zeros and cuts large integers into words of 32 bits: the length and two words for
+    # each part keep different parts from being the same entropy.
+    words = [len(parts)]
+    for part in parts:
+        words += [part & 0xFFFFFFFF, part >> 32]
+    seed = np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(seed))

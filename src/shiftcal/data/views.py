@@ -1,0 +1,157 @@
+"""Weak and strong random views of images, as in FixMatch (Sohn et al., 2020, section 2.3 and appendix).
+
+A weak view is a random mirror image and a shift by up to an eighth of the side. A strong view is a weak one, then
+two random operations of `image_operations.OPERATIONS`, each with a magnitude of its own, and a grey square of half
+the side (Cutout). As in the PyTorch code in common use, a drawn operation is carried out with probability one half.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shiftcal.data.image_operations import OPERATIONS, cut_out, flip_and_shift
+from shiftcal.data.randomness import seeded_generator
+from shiftcal.errors import InvalidInputError
+
+FLIP_PROBABILITY = 0.5
+LARGEST_SHIFT = 0.125
+NUM_OPERATIONS = 2
+OPERATION_PROBABILITY = 0.5
+CUT_OUT_SIDE = 0.5
+
+_NAMES = tuple(OPERATIONS)
+
+
+class ViewMaker:
+    """Makes the random views of one training step, the same for any number of processes or workers.
+
+    What is random is drawn for the whole batch of all processes, from the seed, the step and the number of views
+    made before in the step; each process takes the rows of its rank. So all processes must have equally many
+    images and ask for the same views in the same order. The global random state is neither used nor changed.
+
+    Set `horizontal_flip=False` where a mirror image means something else or nothing, as for digits and text.
+    """
+
+    def __init__(
+        self, seed: int, step: int, rank: int = 0, world_size: int = 1, horizontal_flip: bool = True
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise InvalidInputError(f"expected 0 <= rank < world_size, got rank {rank!r} of {world_size!r}")
+        self.seed = seed
+        self.step = step
+        self.rank = rank
+        self.world_size = world_size
+        self.horizontal_flip = horizontal_flip
+        self._num_made = 0
+
+    def weak(self, images: Tensor) -> Tensor:
+        """Images (N, C, H, W) mirrored and shifted at random; features (N, D) as they are.
+
+        Raises:
+            InvalidInputError: for anything else, or images that are not float32.
+        """
+        if images.ndim == 2:
+            return images
+        _check_images(images)
+        return self._weak(images, self._next_generator())
+
+    def strong(self, images: Tensor) -> Tensor:
+        """Images (N, C, H, W) in [0, 1], C = 1 or 3, strongly changed at random, in [0, 1] again.
+
+        Raises:
+            InvalidInputError: for features, for other numbers of channels, or images that are not float32.
+        """
+        if images.ndim == 2:
+            raise InvalidInputError(
+                f"strong views need images (N, C, H, W), got features of shape {tuple(images.shape)}; "
+                "choose a method without strong views for features"
+            )
+        _check_images(images)
+        if images.shape[1] not in (1, 3):
+            raise InvalidInputError(f"strong views need images of 1 or 3 channels, got {images.shape[1]}")
+        generator = self._next_generator()
+        views = self._weak(images, generator)
+        drawn = _draw_strong(self._num_global(images), images, generator)
+        own = _StrongDraw._make(self._own_rows(values, len(images)) for values in drawn)
+        for slot in range(NUM_OPERATIONS):
+            views = _apply_operations(views, own.operations[:, slot], own.magnitudes[:, slot])
+        size = int(min(images.shape[-2:]) * CUT_OUT_SIDE)
+        return cut_out(views, own.cut_row.to(images.device), own.cut_column.to(images.device), size)
+
+    def _weak(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        drawn = _draw_weak(self._num_global(images), images, generator)
+        flip, row_shift, column_shift = (self._own_rows(values, len(images)).to(images.device) for values in drawn)
+        return flip_and_shift(images, flip & self.horizontal_flip, row_shift, column_shift)
+
+    def _next_generator(self) -> torch.Generator:
+        self._num_made += 1
+        return seeded_generator(self.seed, self.step, self._num_made)
+
+    def _num_global(self, images: Tensor) -> int:
+        return len(images) * self.world_size
+
+    def _own_rows(self, values: Tensor, num_rows: int) -> Tensor:
+        return values[self.rank * num_rows : (self.rank + 1) * num_rows]
+
+
+class _WeakDraw(NamedTuple):
+    """The random part of weak views, a row for each image."""
+
+    flip: Tensor
+    row_shift: Tensor
+    column_shift: Tensor
+
+
+class _StrongDraw(NamedTuple):
+    """The random part of strong views beyond that of weak ones, a row for each image."""
+
+    operations: Tensor
+    magnitudes: Tensor
+    cut_row: Tensor
+    cut_column: Tensor
+
+
+def _draw_weak(num_images: int, images: Tensor, generator: torch.Generator) -> _WeakDraw:
+    flip = torch.rand(num_images, generator=generator) < FLIP_PROBABILITY
+    row_shift, column_shift = (
+        torch.randint(-largest, largest + 1, (num_images,), generator=generator)
+        for largest in (int(side * LARGEST_SHIFT) for side in images.shape[-2:])
+    )
+    return _WeakDraw(flip, row_shift, column_shift)
+
+
+def _draw_strong(num_images: int, images: Tensor, generator: torch.Generator) -> _StrongDraw:
+    shape = (num_images, NUM_OPERATIONS)
+    operations = torch.randint(len(_NAMES), shape, generator=generator)
+    left_out = torch.rand(shape, generator=generator) >= OPERATION_PROBABILITY
+    operations[left_out] = _NAMES.index("identity")
+    low, high = torch.tensor([(entry.low, entry.high) for entry in OPERATIONS.values()])[operations].unbind(-1)
+    magnitudes = low + (high - low) * torch.rand(shape, generator=generator)
+    cut_row, cut_column = (torch.randint(side, (num_images,), generator=generator) for side in images.shape[-2:])
+    return _StrongDraw(operations, magnitudes, cut_row, cut_column)
+
+
+def _apply_operations(images: Tensor, operations: Tensor, magnitudes: Tensor) -> Tensor:
+    """Carry out every operation once, on all the images that drew it; `operations` (N,) are on the CPU.
+
+    Choosing the rows on the CPU spares a GPU from waiting for each operation's number of images.
+    """
+    changed = images.clone()
+    for number, operation in enumerate(OPERATIONS.values()):
+        rows = (operations == number).nonzero().flatten()
+        if len(rows) == 0 or _NAMES[number] == "identity":
+            continue
+        magnitude = magnitudes[rows].to(images)
+        rows = rows.to(images.device)
+        changed[rows] = operation.function(images[rows], magnitude)
+    return changed
+
+
+def _check_images(images: Tensor) -> None:
+    if images.ndim != 4 or images.dtype != torch.float32:
+        raise InvalidInputError(
+            f"expected float32 images (N, C, H, W) in [0, 1], got {images.dtype} {tuple(images.shape)}"
+        )

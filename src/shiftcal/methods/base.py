@@ -1,0 +1,115 @@
+"""What a method is: options, a network, a training step that yields losses, and a prediction.
+
+A method holds options and mathematics only. Everything that changes in training lives in the network it builds
+(parameters and buffers), so that one engine can train, average, save and resume all of them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+from torch import Tensor, nn
+
+from shiftcal.data.batches import Batch, PseudoLabels
+from shiftcal.models.networks import Blueprint
+from shiftcal.options import option
+
+OptimizerKind = Literal["adamw", "sgd"]
+Schedule = Literal["constant", "cosine", "step"]
+NetworkT = TypeVar("NetworkT", bound=nn.Module)
+
+TASK = "task"
+RATIO = "ratio"
+
+
+class Outputs(NamedTuple):
+    """What a network says of a batch of inputs."""
+
+    logits: Tensor
+    """(N, C), of which the probabilities are the softmax."""
+    density_ratio: Tensor
+    """(N,) estimated P_source(x) / P_target(x); ones where the method models no shift."""
+    features: Tensor
+    """(N, F) of the task network, for calibrators and diagnostics."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One optimiser step that a training step asks for."""
+
+    optimizer: str
+    loss: Tensor
+    logged: Mapping[str, Tensor] = field(default_factory=dict)
+    """Scalars for the progress bar and the history."""
+
+
+@dataclass(frozen=True)
+class OptimizerPlan:
+    """Parameters that are trained together, and how."""
+
+    parameters: Iterable[nn.Parameter]
+    kind: OptimizerKind
+    learning_rate: float
+    weight_decay: float
+    schedule: Schedule
+
+
+@dataclass(frozen=True)
+class EpochOutlook:
+    """What a method may look at before an epoch, to choose pseudo-labels."""
+
+    epoch: int
+    num_epochs: int
+    predict_target: Callable[[], Outputs]
+    """Outputs for all target rows, in order, by the network as it stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC, Generic[NetworkT]):
+    """Base of all methods; its fields are the options that all of them share."""
+
+    needs_target: ClassVar[bool] = False
+    """Whether training without a target is an error."""
+    target_multiple: ClassVar[int] = 1
+    """Target rows for each source row of a batch."""
+
+    learning_rate: float = option(1e-3, "step size of the task network", above=0)
+    weight_decay: float = option(5e-4, "weight decay of all networks", at_least=0)
+    optimizer: OptimizerKind = option("adamw", "adamw, or sgd with Nesterov momentum 0.9")
+    schedule: Schedule = option("cosine", "fall of the step sizes; step: to a tenth after each third")
+    ema_decay: float = option(0.0, "predict with a moving average of the weights; 0 turns it off", at_least=0, below=1)
+
+    @abstractmethod
+    def build(self, blueprint: Blueprint) -> NetworkT:
+        """A new network for a problem."""
+
+    @abstractmethod
+    def training_step(self, network: NetworkT, batch: Batch) -> Iterator[Update]:
+        """Yield the losses of one step in order.
+
+        The engine carries each out (backward, gradient exchange, optimiser) before it asks for the next, so what
+        follows a yield sees the updated parameters: Algorithm 1 reads from top to bottom.
+        """
+
+    @abstractmethod
+    def predict(self, network: NetworkT, inputs: Tensor) -> Outputs:
+        """Outputs for a batch; called in evaluation mode and without gradients."""
+
+    def optimizers(self, network: NetworkT) -> dict[str, OptimizerPlan]:
+        """Optimisers by the name that `Update.optimizer` refers to; by default one for everything."""
+        return {TASK: self.optimizer_plan(network.parameters())}
+
+    def optimizer_plan(
+        self, parameters: Iterable[nn.Parameter], *, learning_rate: float | None = None
+    ) -> OptimizerPlan:
+        """The shared options as a plan, for some parameters."""
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        return OptimizerPlan(parameters, self.optimizer, rate, self.weight_decay, self.schedule)
+
+    def choose_pseudo_labels(self, outlook: EpochOutlook) -> PseudoLabels | None:
+        """Target rows to train on as if labelled in the coming epoch; none by default."""
+        del outlook
+        return None

@@ -1,0 +1,182 @@
+"""Backbones by name: whatever turns a batch of inputs into a batch of feature vectors.
+
+A backbone is a `Backbone`: input normalisation, a body, and the number of features that the body gives. The name
+can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, any timm model (`resnet50`, or `resnet50:pretrained` for its weights),
+or the body itself as an `nn.Module` of the user.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from shiftcal.errors import InvalidInputError, MissingDependencyError, UnknownNameError
+from shiftcal.models.wide_resnet import parse_wide_resnet
+from shiftcal.vision_guard import import_timm
+
+InputShape = tuple[int, ...]
+BackboneSpec = str | nn.Module
+
+PRETRAINED_SUFFIX = ":pretrained"
+
+
+class InputStatistics(NamedTuple):
+    """Mean and standard deviation of the training inputs: per feature, or per channel of images."""
+
+    mean: Tensor
+    deviation: Tensor
+
+
+class Backbone(nn.Module):
+    """Normalised inputs (N, ...) to features (N, feature_dim)."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, body: nn.Module, input_shape: InputShape, statistics: InputStatistics) -> None:
+        super().__init__()
+        self.body = body
+        # One number per feature or channel, shaped to broadcast over a batch.
+        broadcast = (1, -1) + (1,) * (len(input_shape) - 1)
+        self.register_buffer("mean", statistics.mean.reshape(broadcast))
+        self.register_buffer("deviation", statistics.deviation.reshape(broadcast))
+        self.feature_dim = _probe_feature_dim(self, input_shape)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Features (N, feature_dim)."""
+        features: Tensor = self.body((inputs - self.mean) / self.deviation)
+        return features.flatten(1)
+
+
+@dataclass(frozen=True)
+class BackboneInfo:
+    """An entry of the registry."""
+
+    build: Callable[[InputShape], nn.Module]
+    kind: str
+    """The inputs it takes: features, images or any."""
+    doc: str
+
+
+def _linear(input_shape: InputShape) -> nn.Module:
+    del input_shape
+    return nn.Flatten()
+
+
+def _mlp(input_shape: InputShape) -> nn.Module:
+    num_inputs = int(torch.Size(input_shape).numel())
+    return nn.Sequential(nn.Flatten(), nn.Linear(num_inputs, 256), nn.ReLU())
+
+
+def _small_cnn(input_shape: InputShape) -> nn.Module:
+    # Group normalisation: no statistics are shared between samples, so that the features of a sample depend
+    # neither on its batch, nor on the number of processes, nor on target inputs passing through.
+    return nn.Sequential(
+        nn.Conv2d(input_shape[0], 32, 5, stride=2, padding=2),
+        nn.GroupNorm(4, 32),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.GroupNorm(4, 64),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(64 * 16, 128),
+        nn.ReLU(),
+    )
+
+
+BACKBONES: dict[str, BackboneInfo] = {
+    "linear": BackboneInfo(_linear, "any", "the inputs themselves: the classifier is a logistic regression"),
+    "mlp": BackboneInfo(_mlp, "any", "one hidden layer of 256; the default for features"),
+    "small-cnn": BackboneInfo(_small_cnn, "images", "two convolutions and a dense layer; the default for images"),
+    "wrn-28-2": BackboneInfo(parse_wide_resnet("wrn-28-2"), "images", "WideResNet-28-2; any wrn-DEPTH-WIDTH works"),
+}
+
+
+def build_backbone(spec: BackboneSpec, input_shape: InputShape, statistics: InputStatistics) -> Backbone:
+    """A new backbone with fresh (or pretrained) weights.
+
+    Args:
+        spec: "auto", a name (see the module), or the user's own module, which is copied and not changed.
+        input_shape: (D,) or (C, H, W).
+        statistics: of the training inputs, for normalisation.
+
+    Raises:
+        UnknownNameError: no backbone of that name.
+        InvalidInputError: the backbone can't take inputs of that shape.
+    """
+    body = copy.deepcopy(spec) if isinstance(spec, nn.Module) else _body_by_name(spec, input_shape)
+    return Backbone(body, input_shape, _pretrained_statistics(spec, body) or statistics)
+
+
+def default_image_size(spec: BackboneSpec) -> int:
+    """Size that image files are brought to where the user names none: 32 for our small networks, else timm's 224."""
+    if isinstance(spec, nn.Module) or spec == "auto" or spec in BACKBONES or spec.startswith("wrn-"):
+        return 32
+    return 224
+
+
+def resolve_backbone(spec: BackboneSpec, input_shape: InputShape) -> BackboneSpec:
+    """What "auto" stands for, given the inputs; any other spec as it is."""
+    if spec == "auto":
+        return "mlp" if len(input_shape) == 1 else "small-cnn"
+    return spec
+
+
+def _body_by_name(name: str, input_shape: InputShape) -> nn.Module:
+    name = str(resolve_backbone(name, input_shape))
+    is_image = len(input_shape) == 3
+    if name in BACKBONES:
+        entry = BACKBONES[name]
+        if entry.kind == "images" and not is_image:
+            raise InvalidInputError(
+                f"backbone {name!r} takes images (N, C, H, W), got features of shape {input_shape}; "
+                "choose 'mlp', 'linear' or 'auto'"
+            )
+        return entry.build(input_shape)
+    if name.startswith("wrn-"):
+        return parse_wide_resnet(name)(input_shape)
+    return _timm_body(name, input_shape)
+
+
+def _timm_body(name: str, input_shape: InputShape) -> nn.Module:
+    model_name = name.removesuffix(PRETRAINED_SUFFIX)
+    try:
+        timm = import_timm()
+    except MissingDependencyError:
+        raise UnknownNameError("backbone (timm's names need the extra 'vision')", name, BACKBONES) from None
+    if not timm.is_model(model_name):
+        close = timm.list_models(f"{model_name[:6]}*")[:20]
+        raise UnknownNameError("backbone", name, [*BACKBONES, *close])
+    if len(input_shape) != 3:
+        raise InvalidInputError(f"backbone {name!r} takes images (N, C, H, W), got features of shape {input_shape}")
+    model: nn.Module = timm.create_model(
+        model_name, pretrained=name.endswith(PRETRAINED_SUFFIX), num_classes=0, in_chans=input_shape[0]
+    )
+    return model
+
+
+def _pretrained_statistics(spec: BackboneSpec, body: nn.Module) -> InputStatistics | None:
+    """Pretrained weights expect the normalisation that they were trained with."""
+    if isinstance(spec, nn.Module) or not spec.endswith(PRETRAINED_SUFFIX):
+        return None
+    settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]
+    return InputStatistics(torch.tensor(settings["mean"]), torch.tensor(settings["std"]))
+
+
+def _probe_feature_dim(backbone: Backbone, input_shape: InputShape) -> int:
+    was_training = backbone.training
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            features = backbone(torch.zeros(2, *input_shape))
+    except RuntimeError as error:
+        raise InvalidInputError(f"the backbone can't take inputs of shape {input_shape}: {error}") from error
+    finally:
+        backbone.train(was_training)
+    return int(features.shape[1])

@@ -1,0 +1,78 @@
+"""What the methods train: a classifier, and a classifier with a density ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shiftcal.models.backbones import Backbone
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What a method needs to know of the problem to build its network."""
+
+    new_backbone: Callable[[], Backbone]
+    num_classes: int
+    has_target: bool
+
+
+class Classifier(nn.Module):
+    """A backbone and a linear head."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        super().__init__()
+        self.backbone = blueprint.new_backbone()
+        self.head = nn.Linear(self.backbone.feature_dim, blueprint.num_classes)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (N, C) and features (N, F)."""
+        features = self.backbone(inputs)
+        return self.head(features), features
+
+
+class DomainClassifier(nn.Module):
+    """Logit (N,) of "source" from features: two layers with tanh, as the authors' ratio head."""
+
+    def __init__(self, feature_dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(feature_dim, hidden_dim), nn.Tanh(), nn.Linear(hidden_dim, 1))
+        # Starts at logit 0, so at ratio 1: no shift is claimed before any was seen.
+        nn.init.zeros_(self.layers[-1].weight)  # type: ignore[arg-type]
+        nn.init.zeros_(self.layers[-1].bias)  # type: ignore[arg-type]
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Unbounded domain logit (N,)."""
+        logit: Tensor = self.layers(features)
+        return logit.squeeze(-1)
+
+
+@contextmanager
+def frozen_statistics(network: nn.Module) -> Iterator[None]:
+    """Within the block batch-norm layers use and keep their running statistics.
+
+    A task network is to see source inputs only; without this, target inputs that pass through it for their
+    features would move the statistics that its source training relies on.
+    """
+    layers = [
+        module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training
+    ]
+    for layer in layers:
+        layer.eval()
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.train()
+
+
+@torch.no_grad()
+def observed(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits and features without gradients and without a trace in the network."""
+    with frozen_statistics(network):
+        logits, features = network(inputs)
+    return logits, features

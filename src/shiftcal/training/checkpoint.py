@@ -1,0 +1,41 @@
+"""Checkpoints: plain values and tensors in one file, written whole or not at all."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shiftcal.errors import CheckpointError
+from shiftcal.files import written_whole
+
+FORMAT_VERSION = 1
+
+
+def save_checkpoint(content: dict[str, Any], path: Path) -> None:
+    """Write a mapping of plain values and tensors."""
+    with written_whole(path) as temporary:
+        torch.save({"format_version": FORMAT_VERSION, **content}, temporary)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read what `save_checkpoint` wrote, on the CPU and without running code from the file.
+
+    Raises:
+        CheckpointError: there is none, it is damaged, or it was written by an incompatible version.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"no checkpoint at {str(path)!r}; expected the folder of a run that was started")
+    try:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{str(path)!r} is damaged or not a checkpoint of shiftcal: {error}") from error
+    if not isinstance(content, dict) or content.get("format_version") != FORMAT_VERSION:
+        found = content.get("format_version") if isinstance(content, dict) else None
+        raise CheckpointError(
+            f"{str(path)!r} has checkpoint format {found!r}, this version of shiftcal reads format {FORMAT_VERSION}; "
+            "use the version that wrote it (see card.json beside it), or train again"
+        )
+    return content

@@ -1,0 +1,36 @@
+"""Optimisers and schedules from a method's plans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from shiftcal.methods.base import OptimizerPlan, Schedule
+
+
+def build_optimizer(plan: OptimizerPlan) -> torch.optim.Optimizer:
+    """AdamW, or SGD with Nesterov momentum 0.9."""
+    if plan.kind == "adamw":
+        return torch.optim.AdamW(plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay)
+    return torch.optim.SGD(
+        plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, momentum=0.9, nesterov=True
+    )
+
+
+def build_schedule(plan: OptimizerPlan, optimizer: torch.optim.Optimizer, num_steps: int) -> LambdaLR:
+    """A schedule over the whole training, counted in steps."""
+    factor = schedule_factor(plan.schedule)
+    return LambdaLR(optimizer, lambda step: factor(step / num_steps))
+
+
+def schedule_factor(schedule: Schedule) -> Callable[[float], float]:
+    """Step size relative to the first one, by the share of the training that is done (0 to 1)."""
+    factors: dict[Schedule, Callable[[float], float]] = {
+        "constant": lambda _: 1.0,
+        "cosine": lambda done: (1 + math.cos(math.pi * min(done, 1.0))) / 2,
+        "step": lambda done: 0.1 ** math.floor(min(done, 1.0) * 3),
+    }
+    return factors[schedule]

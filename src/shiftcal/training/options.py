@@ -1,0 +1,42 @@
+"""How training is run, whatever the method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from shiftcal.options import option
+
+# Without a number of epochs, about so many steps: enough for the small networks here to converge, on any size of data.
+DEFAULT_STEPS = 1000
+_FEWEST_EPOCHS, _MOST_EPOCHS = 3, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of the engine."""
+
+    epochs: int | None = option(None, f"passes over the source; None: about {DEFAULT_STEPS} steps", at_least=1)
+    batch_size: int = option(64, "source rows in a batch (over all processes), and as many target rows", at_least=1)
+    device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
+    random_state: int = option(0, "seed of everything random", at_least=0)
+    precision: Literal["fp32", "bf16"] = option("fp32", "bf16 computes in mixed bfloat16")
+    gradient_clip: float | None = option(None, "largest gradient norm of an optimiser's parameters", above=0)
+    validation_fraction: float = option(
+        0.1, "share of each source class held out for calibrators and the report", at_least=0, below=1
+    )
+    num_workers: int = option(0, "processes that load image files", at_least=0)
+    horizontal_flip: bool = option(True, "whether random views may be mirrored; false for digits and text")
+    checkpoint_seconds: float = option(10.0, "shortest time between checkpoints at the ends of epochs", at_least=0)
+
+    def steps_per_epoch(self, num_source: int) -> int:
+        """Batches that make up one pass over the source."""
+        return math.ceil(num_source / self.batch_size)
+
+    def resolved_epochs(self, num_source: int) -> int:
+        """The number of epochs, chosen by the size of the source where none is given."""
+        if self.epochs is not None:
+            return self.epochs
+        wanted = math.ceil(DEFAULT_STEPS / self.steps_per_epoch(num_source))
+        return min(max(wanted, _FEWEST_EPOCHS), _MOST_EPOCHS)

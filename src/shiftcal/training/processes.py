@@ -1,0 +1,128 @@
+"""Devices and processes, by Lightning Fabric: one process, or those that torchrun has started."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from shiftcal.errors import InvalidInputError
+from shiftcal.training.options import TrainingOptions
+
+_PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
+
+
+@contextmanager
+def launched_fabric(options: TrainingOptions) -> Iterator[Fabric]:
+    """Fabric on the chosen device, for the block joined with the other processes where torchrun started several."""
+    accelerator, devices = _devices(options.device)
+    with warnings.catch_warnings():
+        # Fabric advises on settings (worker counts, matmul precision) that are the user's own choice here.
+        warnings.simplefilter("ignore")
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            strategy="ddp" if started_by_torchrun() else "auto",
+            num_nodes=_num_nodes(),
+            precision=_PRECISION[options.precision],
+        )
+        fabric.launch()
+    try:
+        yield fabric
+    finally:
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+
+def prediction_device(device: str) -> torch.device:
+    """The device of one process, by the same names as for training."""
+    kind, devices = _devices(device)
+    return torch.device(kind, devices[0]) if isinstance(devices, list) else torch.device(kind)
+
+
+def started_by_torchrun() -> bool:
+    """Whether this is one of several processes of a distributed run."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_main_process() -> bool:
+    """Whether this process writes files and speaks to the user."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def average_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over the processes.
+
+    Losses are means over equal slices of the global batch, so this is the gradient of the global loss. It is done
+    here, and not by a wrapper around the network, because a training step may have several losses that each reach
+    some of the parameters.
+    """
+    if fabric.world_size == 1:
+        return
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    mean = fabric.all_reduce(flat, reduce_op="mean")
+    assert isinstance(mean, Tensor)
+    parts = torch.split(mean, [gradient.numel() for gradient in gradients])  # type: ignore[no-untyped-call]
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+def any_process(fabric: Fabric, flag: bool) -> bool:
+    """Whether the flag is set in any process; all must call it at the same point."""
+    if fabric.world_size == 1:
+        return flag
+    total = fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum")
+    assert isinstance(total, Tensor)
+    return bool(total.item() > 0)
+
+
+def synchronized_batch_norm(fabric: Fabric, network: nn.Module) -> nn.Module:
+    """Batch norm over the global batch where several GPU processes share it."""
+    if fabric.world_size == 1 or not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in network.modules()):
+        return network
+    if fabric.device.type == "cuda":
+        converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+        return converted
+    if is_main_process():
+        warnings.warn(
+            "batch norm uses the statistics of each process's own part of the batch on CPU, so results differ "
+            "from those of one process",
+            stacklevel=2,
+        )
+    return network
+
+
+@contextmanager
+def own_random_state(seed: int) -> Iterator[None]:
+    """Seed torch for the block and leave the caller's random state as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def _devices(device: str) -> tuple[str, Any]:
+    kind, _, index = device.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "mps") or (index and not index.isdigit()):
+        raise InvalidInputError(f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'. Got {device!r} instead.")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise InvalidInputError(f"device {device!r} was asked for, but torch sees no CUDA device; use 'auto' or 'cpu'")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise InvalidInputError("device 'mps' was asked for, but torch sees none; use 'auto' or 'cpu'")
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if started_by_torchrun():
+        return kind, int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    return kind, [int(index)] if index and kind == "cuda" else 1
+
+
+def _num_nodes() -> int:
+    if not started_by_torchrun():
+        return 1
+    return int(os.environ["WORLD_SIZE"]) // int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))

@@ -1,0 +1,255 @@
+"""The training loop: read it from top to bottom.
+
+It knows nothing of any method beyond `Method`: it draws batches, carries out the updates that the method yields,
+and keeps everything that a resumed run needs to end up exactly where an uninterrupted one does.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from tqdm.auto import tqdm
+
+from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
+from shiftcal.data.inputs import Inputs
+from shiftcal.data.randomness import seeded_generator
+from shiftcal.errors import InvalidInputError, TrainingInterrupted
+from shiftcal.methods.base import EpochOutlook, Method, Outputs
+from shiftcal.training.inference import PROGRESS_DELAY_SECONDS, predict_inputs
+from shiftcal.training.interruption import Interruption
+from shiftcal.training.optimizers import build_optimizer, build_schedule
+from shiftcal.training.options import TrainingOptions
+from shiftcal.training.processes import any_process, average_gradients
+
+EpochRecord = dict[str, float]
+Validate = Callable[[Outputs], Mapping[str, float]]
+SaveState = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Progress:
+    """Where training stands; with the networks and optimisers, all of its state."""
+
+    epoch: int = 0
+    step: int = 0
+    """Next step within the epoch."""
+    totals: dict[str, float] = field(default_factory=dict)
+    """Sums of what the steps of this epoch logged."""
+    history: list[EpochRecord] = field(default_factory=list)
+    pseudo_labels: PseudoLabels | None = None
+
+
+class Trainer:
+    """Trains one network by one method on one problem."""
+
+    def __init__(
+        self, method: Method[Any], network: nn.Module, problem: ShiftProblem, options: TrainingOptions, fabric: Fabric
+    ) -> None:
+        if method.needs_target and problem.target is None:
+            raise InvalidInputError("this method adapts to a target and none was given; pass X_target")
+        self.method = method
+        self.problem = problem
+        self.options = options
+        self.fabric = fabric
+        self.num_epochs = options.resolved_epochs(len(problem.source))
+        self.num_steps = options.steps_per_epoch(len(problem.source))
+        self.network = fabric.to_device(network)
+        self.average = _moving_average(self.network, method.ema_decay)
+        plans = method.optimizers(self.network)
+        self.optimizers = {name: build_optimizer(plan) for name, plan in plans.items()}
+        total_steps = self.num_epochs * self.num_steps
+        self.schedules = {name: build_schedule(plans[name], self.optimizers[name], total_steps) for name in plans}
+        self.progress = Progress()
+        self.plan = BatchPlan(
+            batch_size=options.batch_size,
+            target_multiple=method.target_multiple,
+            seed=options.random_state,
+            rank=fabric.global_rank,
+            world_size=fabric.world_size,
+            horizontal_flip=options.horizontal_flip,
+            num_workers=options.num_workers,
+        )
+
+    @property
+    def predictor(self) -> nn.Module:
+        """The network to predict with: the moving average where there is one."""
+        return self.network if self.average is None else self.average.module
+
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Outputs for all inputs by the network as it stands."""
+        return predict_inputs(self.method, self.predictor, inputs, device=self.fabric.device, fabric=self.fabric)
+
+    def run(
+        self,
+        *,
+        validation: Inputs | None,
+        validate: Validate,
+        save: SaveState | None = None,
+        after_epoch: Callable[[list[EpochRecord]], None] = lambda history: None,
+    ) -> None:
+        """Train to the end, from wherever `progress` stands.
+
+        Args:
+            validation: held-out source inputs, looked at after each epoch for the history.
+            validate: turns outputs for them into numbers of the history.
+            save: stores a state that `restore` takes; called at ends of epochs and on interruption.
+            after_epoch: called in the main process with the history so far.
+
+        Raises:
+            TrainingInterrupted: a signal came; the state was saved before.
+        """
+        last_saved = time.monotonic()
+        with Interruption(enabled=save is not None) as interruption, self._bar() as bar:
+            while self.progress.epoch < self.num_epochs:
+                started = time.monotonic()
+                self._run_epoch(bar, interruption, save)
+                record = self._close_epoch(time.monotonic() - started)
+                if validation is not None:
+                    record |= validate(self.predict(validation))
+                after_epoch(self.progress.history)
+                due = time.monotonic() - last_saved >= self.options.checkpoint_seconds
+                if save is not None and any_process(self.fabric, due):
+                    save(self.state())
+                    last_saved = time.monotonic()
+
+    def _run_epoch(self, bar: Any, interruption: Interruption, save: SaveState | None) -> None:
+        progress = self.progress
+        if progress.step == 0:
+            progress.pseudo_labels = self._choose_pseudo_labels()
+        batches = iterate_batches(
+            replace(self.problem, pseudo_labels=progress.pseudo_labels),
+            self.plan,
+            epoch=progress.epoch,
+            first_step=progress.step,
+            num_steps=self.num_steps,
+            device=self.fabric.device,
+        )
+        self.network.train()
+        for batch in batches:
+            logged = self._step(batch)
+            progress.step += 1
+            for name, value in logged.items():
+                progress.totals[name] = progress.totals.get(name, 0.0) + value
+            bar.set_postfix({name: f"{value:.3f}" for name, value in logged.items()}, refresh=False)
+            bar.update()
+            if save is not None and any_process(self.fabric, interruption.requested):
+                save(self.state())
+                raise TrainingInterrupted(f"stopped in epoch {progress.epoch + 1} after {progress.step} steps")
+
+    def _step(self, batch: Batch) -> dict[str, float]:
+        """Carry out the updates of one step; the randomness within it is a function of the step's number."""
+        position = self.progress.epoch * self.num_steps + self.progress.step
+        seed = seeded_generator(self.plan.seed, position, self.plan.rank).initial_seed()
+        torch.manual_seed(seed)
+        logged: dict[str, Tensor] = {}
+        updates = iter(self.method.training_step(self.network, batch))
+        while True:
+            with self.fabric.autocast():
+                update = next(updates, None)
+            if update is None:
+                break
+            self._apply(self.optimizers[update.optimizer], update.loss)
+            logged |= update.logged
+        for schedule in self.schedules.values():
+            schedule.step()
+        if self.average is not None:
+            self.average.update_parameters(self.network)
+        return self._checked({name: float(value) for name, value in logged.items()})
+
+    def _apply(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self.network.zero_grad(set_to_none=True)
+        self.fabric.backward(loss)
+        average_gradients(self.fabric, parameters)
+        if self.options.gradient_clip is not None:
+            nn.utils.clip_grad_norm_(parameters, self.options.gradient_clip)
+        optimizer.step()
+
+    def _checked(self, logged: dict[str, float]) -> dict[str, float]:
+        broken = [name for name, value in logged.items() if not math.isfinite(value)]
+        if broken:
+            raise InvalidInputError(
+                f"training diverged: {broken[0]} is {logged[broken[0]]} in epoch {self.progress.epoch + 1}, step "
+                f"{self.progress.step + 1}; try a smaller learning_rate or set gradient_clip"
+            )
+        return logged
+
+    def _choose_pseudo_labels(self) -> PseudoLabels | None:
+        target = self.problem.target
+        if target is None:
+            return None
+        outlook = EpochOutlook(self.progress.epoch, self.num_epochs, lambda: self.predict(target.inputs))
+        return self.method.choose_pseudo_labels(outlook)
+
+    def _close_epoch(self, seconds: float) -> EpochRecord:
+        progress = self.progress
+        record: EpochRecord = {"epoch": progress.epoch + 1}
+        record |= {name: total / self.num_steps for name, total in progress.totals.items()}
+        if progress.pseudo_labels is not None:
+            record["pseudo_labels"] = len(progress.pseudo_labels.rows)
+        record["seconds"] = round(seconds, 3)
+        progress.history.append(record)
+        progress.epoch, progress.step, progress.totals = progress.epoch + 1, 0, {}
+        return record
+
+    def _bar(self) -> Any:
+        return tqdm(
+            total=self.num_epochs * self.num_steps,
+            initial=self.progress.epoch * self.num_steps + self.progress.step,
+            desc="training",
+            unit="step",
+            delay=PROGRESS_DELAY_SECONDS,
+            # None: no bar where the output is not a terminal.
+            disable=None if self.fabric.is_global_zero else True,
+            leave=False,
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Everything that `restore` needs, as plain values and tensors."""
+        progress, pseudo = self.progress, self.progress.pseudo_labels
+        return {
+            "network": self.network.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "schedules": {name: schedule.state_dict() for name, schedule in self.schedules.items()},
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "totals": dict(progress.totals),
+            "history": [dict(record) for record in progress.history],
+            "pseudo_labels": None
+            if pseudo is None
+            else {"rows": torch.from_numpy(pseudo.rows), "labels": torch.from_numpy(pseudo.labels)},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state that `state` gave."""
+        self.network.load_state_dict(state["network"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+            self.schedules[name].load_state_dict(state["schedules"][name])
+        pseudo = state["pseudo_labels"]
+        self.progress = Progress(
+            epoch=state["epoch"],
+            step=state["step"],
+            totals=dict(state["totals"]),
+            history=[dict(record) for record in state["history"]],
+            pseudo_labels=None if pseudo is None else PseudoLabels(pseudo["rows"].numpy(), pseudo["labels"].numpy()),
+        )
+
+
+def _moving_average(network: nn.Module, decay: float) -> AveragedModel | None:
+    if decay == 0:
+        return None
+    update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+    return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
