@@ -1,1 +1,22 @@
 """Classifiers whose probabilities can be trusted on data unlike their training data."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shiftcal.estimator import AdaptiveClassifier
+
+__all__ = ["AdaptiveClassifier", "__version__"]
+
+__version__ = version("shiftcal")
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: `import shiftcal.metrics` need not wait for the training engine.
+    if name == "AdaptiveClassifier":
+        from shiftcal.estimator import AdaptiveClassifier
+
+        return AdaptiveClassifier
+    raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

@@ -14,15 +14,15 @@ from lightning_fabric import Fabric
 from torch import nn
 
 from shiftcal import options
-from shiftcal.calibrators import Calibrator, calibrator_class
-from shiftcal.calibrators.base import State
+from shiftcal.calibrators import calibrator_class
+from shiftcal.calibrators.base import Calibrator, State
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.splits import hold_out
 from shiftcal.errors import CheckpointError, InvalidInputError
-from shiftcal.methods import Method, method_class
-from shiftcal.methods.base import Outputs
+from shiftcal.methods import method_class
+from shiftcal.methods.base import Method, Outputs
 from shiftcal.metrics import accuracy, negative_log_likelihood
 from shiftcal.models.backbones import (
     PRETRAINED_SUFFIX,
@@ -152,7 +152,7 @@ def fit_model(
     *,
     checkpoint: Path | None = None,
     resume: bool = False,
-    after_epoch: Callable[[list[EpochRecord]], None] = lambda history: None,
+    after_epoch: Callable[[list[EpochRecord]], None] = lambda _: None,
 ) -> FittedModel:
     """Train on a problem, then fit the calibrator.
 

@@ -111,10 +111,14 @@ def export_predictions(predictions: Predictions, path: Path) -> None:
 
     One row an input: id, predicted class, confidence, one probability per class, density ratio.
     """
-    writers = {".csv": _export_csv, ".npz": _export_npz, ".parquet": _export_parquet}
-    if path.suffix not in writers:
-        raise InvalidInputError(f"expected an output file that ends in .csv, .npz or .parquet, got {path.name!r}")
-    writers[path.suffix](predictions, path)
+    check_export_path(path)
+    _EXPORTS[path.suffix](predictions, path)
+
+
+def check_export_path(path: Path) -> None:
+    """Raise `InvalidInputError` if the suffix names no format."""
+    if path.suffix not in _EXPORTS:
+        raise InvalidInputError(f"expected an output file that ends in {' or '.join(_EXPORTS)}, got {path.name!r}")
 
 
 def _columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -157,3 +161,6 @@ def _export_parquet(predictions: Predictions, path: Path) -> None:
         raise MissingDependencyError("writing parquet", "pyarrow", "parquet") from None
     with written_whole(path) as temporary:
         pyarrow.parquet.write_table(pyarrow.table(dict(_columns(predictions))), temporary)
+
+
+_EXPORTS = {".csv": _export_csv, ".npz": _export_npz, ".parquet": _export_parquet}

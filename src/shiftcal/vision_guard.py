@@ -64,8 +64,8 @@ def _forget_half_imported_modules() -> None:
 def _declare_operators() -> None:
     if _declarations:
         return
-    library = torch.library.Library("torchvision", "FRAGMENT")
+    library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     for name, signature in _SIGNATURES.items():
         if not hasattr(torch.ops.torchvision, name):
-            library.define(signature)
+            library.define(signature)  # type: ignore[no-untyped-call]
     _declarations.append(library)

@@ -1,6 +1,6 @@
 """Temperature scaling (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, arXiv 1706.04599).
 
-    probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
+probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
 """
 
 from __future__ import annotations

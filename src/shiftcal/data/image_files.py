@@ -171,7 +171,10 @@ def _is_whole_number(text: str) -> bool:
 
 
 def _visible(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    try:
+        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError as error:
+        raise InvalidInputError(f"can't look into the folder {str(folder)!r}: {error.strerror}") from error
 
 
 def _is_image(path: Path) -> bool:

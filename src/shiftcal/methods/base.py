@@ -80,7 +80,9 @@ class Method(ABC, Generic[NetworkT]):
     weight_decay: float = option(5e-4, "weight decay of all networks", at_least=0)
     optimizer: OptimizerKind = option("adamw", "adamw, or sgd with Nesterov momentum 0.9")
     schedule: Schedule = option("cosine", "fall of the step sizes; step: to a tenth after each third")
-    ema_decay: float = option(0.0, "predict with a moving average of the weights; 0 turns it off", at_least=0, below=1)
+    ema_decay: float = option(
+        0.0, "predict with a moving average of the weights; 0 turns it off", at_least=0, below=1
+    )
 
     @abstractmethod
     def build(self, blueprint: Blueprint) -> NetworkT:

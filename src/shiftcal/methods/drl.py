@@ -82,9 +82,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         robust = robust_logits(logits.detach(), ratio, class_regularization=self.class_regularization)
         yield Update(
             TASK,
-            task_surrogate(
-                logits, batch.source_labels, ratio, class_regularization=self.class_regularization
-            ),
+            task_surrogate(logits, batch.source_labels, ratio, class_regularization=self.class_regularization),
             {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": ratio.mean()},
         )
 

@@ -1,6 +1,6 @@
 """Empirical risk minimisation on the source: what everything else is compared with.
 
-    loss = mean_source cross_entropy(softmax(z), y)
+loss = mean_source cross_entropy(softmax(z), y)
 """
 
 from __future__ import annotations

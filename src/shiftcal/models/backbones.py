@@ -80,7 +80,7 @@ def _small_cnn(input_shape: InputShape) -> nn.Module:
         nn.Conv2d(input_shape[0], 32, 5, stride=2, padding=2),
         nn.GroupNorm(4, 32),
         nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1),
         nn.GroupNorm(4, 64),
         nn.ReLU(),
         nn.AdaptiveAvgPool2d(4),

@@ -59,7 +59,9 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
     features would move the statistics that its source training relies on.
     """
     layers = [
-        module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training
+        module
+        for module in network.modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training
     ]
     for layer in layers:
         layer.eval()

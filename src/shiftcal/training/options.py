@@ -8,7 +8,7 @@ from typing import Literal
 
 from shiftcal.options import option
 
-# Without a number of epochs, about so many steps: enough for the small networks here to converge, on any size of data.
+# Without a number of epochs, about so many steps: enough for our small networks to converge, on any size of data.
 DEFAULT_STEPS = 1000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 100
 

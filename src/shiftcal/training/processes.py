@@ -69,7 +69,7 @@ def average_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> Non
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     mean = fabric.all_reduce(flat, reduce_op="mean")
     assert isinstance(mean, Tensor)
-    parts = torch.split(mean, [gradient.numel() for gradient in gradients])  # type: ignore[no-untyped-call]
+    parts = torch.split(mean, [gradient.numel() for gradient in gradients])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
 
@@ -112,7 +112,9 @@ def _devices(device: str) -> tuple[str, Any]:
     if kind not in ("auto", "cpu", "cuda", "mps") or (index and not index.isdigit()):
         raise InvalidInputError(f"device must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'. Got {device!r} instead.")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise InvalidInputError(f"device {device!r} was asked for, but torch sees no CUDA device; use 'auto' or 'cpu'")
+        raise InvalidInputError(
+            f"device {device!r} was asked for, but torch sees no CUDA device; use 'auto' or 'cpu'"
+        )
     if kind == "mps" and not torch.backends.mps.is_available():
         raise InvalidInputError("device 'mps' was asked for, but torch sees none; use 'auto' or 'cpu'")
     if kind == "auto":

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -94,7 +93,7 @@ class Trainer:
         validation: Inputs | None,
         validate: Validate,
         save: SaveState | None = None,
-        after_epoch: Callable[[list[EpochRecord]], None] = lambda history: None,
+        after_epoch: Callable[[list[EpochRecord]], None] = lambda _: None,
     ) -> None:
         """Train to the end, from wherever `progress` stands.
 
@@ -163,7 +162,7 @@ class Trainer:
             schedule.step()
         if self.average is not None:
             self.average.update_parameters(self.network)
-        return self._checked({name: float(value) for name, value in logged.items()})
+        return self._checked({name: float(value.detach()) for name, value in logged.items()})
 
     def _apply(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]

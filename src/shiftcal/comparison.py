@@ -1,0 +1,300 @@
+"""Methods x tasks x seeds on equal terms: the same data, backbone, budget and seeds for every method.
+
+Every cell is a run folder; finished cells are skipped, interrupted ones go on where they stopped. A method is
+trained once for each task and seed, and its calibrators are fitted to that one model.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+from shiftcal.calibrators import calibrator_class
+from shiftcal.config import RunConfig
+from shiftcal.errors import InvalidInputError, OutputError
+from shiftcal.experiment import LoadedData, finish_run, load_data, read_contents
+from shiftcal.files import check_writable_folder, written_whole
+from shiftcal.fitting import fit_model, load_model, source_split
+from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
+from shiftcal.run_folder import RunFolder
+from shiftcal.tasks import Task
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A row of the comparison: `METHOD`, `METHOD+CALIBRATOR`, or with options `METHOD[key=value;key=value]`."""
+
+    method: str
+    calibrator: str | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def trained(self) -> Contender:
+        """The contender without its calibrator: what is trained."""
+        return replace(self, calibrator=None)
+
+    @property
+    def name(self) -> str:
+        """As it is written on the command line."""
+        options = f"[{';'.join(self.settings)}]" if self.settings else ""
+        return self.method + options + (f"+{self.calibrator}" if self.calibrator else "")
+
+
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """What is compared on what."""
+
+    tasks: tuple[Task, ...]
+    contenders: tuple[Contender, ...]
+    num_seeds: int = 3
+    backbone: str = "auto"
+    image_size: int | None = None
+    settings: tuple[str, ...] = field(default=())
+    """`key=value` settings that hold for every method."""
+    download: bool = False
+
+    def config(self, task: Task, contender: Contender, seed: int) -> RunConfig:
+        """The configuration of a cell."""
+        plain = RunConfig(
+            source=task.source,
+            target=task.target,
+            test=task.test,
+            method=contender.method,
+            calibrator=contender.calibrator,
+            backbone=self.backbone,
+            image_size=self.image_size,
+        )
+        return plain.with_settings([*self.settings, *contender.settings, f"random_state={seed}"])
+
+
+@dataclass(frozen=True)
+class _Training:
+    """Cells that share one trained model."""
+
+    task: Task
+    trained: Contender
+    contenders: tuple[Contender, ...]
+    seed: int
+
+
+def parse_contenders(text: str) -> tuple[Contender, ...]:
+    """Contenders from a list with commas.
+
+    Raises:
+        InvalidInputError: the list is empty or an entry is malformed.
+        UnknownNameError: no such method or calibrator.
+    """
+    contenders = []
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"([^\[\]+]+)(?:\[([^\[\]]*)\])?(?:\+(.+))?", entry)
+        if match is None:
+            raise InvalidInputError(f"expected METHOD, METHOD+CALIBRATOR or METHOD[key=value;...], got {entry!r}")
+        settings = tuple(filter(None, (match[2] or "").split(";")))
+        if match[3] is not None:
+            calibrator_class(match[3])
+        contenders.append(Contender(match[1], match[3], settings))
+    if not contenders:
+        raise InvalidInputError("expected at least one method to compare, got none")
+    return tuple(dict.fromkeys(contenders))
+
+
+def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> ComparisonTable:
+    """Run what is missing, then write tables and the report.
+
+    Args:
+        plan: tasks, contenders and seeds.
+        out: folder of the comparison; cells that are finished there are kept.
+        jobs: processes that train at the same time.
+
+    Raises:
+        OutputError: the folder holds cells of other options.
+        TrainingInterrupted: a signal came; the same call goes on from there.
+    """
+    check_writable_folder(out)
+    for task in plan.tasks:
+        for contender in plan.contenders:
+            # Everything that can be wrong with names and values is found before anything runs.
+            plan.config(task, contender, 0).recipe()
+    trainings = [training for training in _trainings(plan) if not _is_finished(plan, training, out)]
+    _check_data(plan, trainings)
+    for _ in tqdm(
+        _carried_out(plan, trainings, out, jobs), "comparing", total=len(trainings), unit="model", disable=None
+    ):
+        pass
+    return write_tables(out, _cells(plan, out))
+
+
+def write_tables(
+    out: Path, folders: Mapping[tuple[str, str, int], RunFolder], *, report: Path | None = None
+) -> ComparisonTable:
+    """Write results.csv, table.md and the report (default: report.html) for cells by (task, method, seed)."""
+    metrics = {key: folder.read_metrics()["target"] for key, folder in folders.items()}
+    if all("accuracy" not in numbers for numbers in metrics.values()):
+        raise InvalidInputError("a comparison needs labels of the target for evaluation, and no task has any")
+    cells = [
+        Cell(*key, {name: value for name, value in numbers.items() if value is not None})
+        for key, numbers in metrics.items()
+    ]
+    table = comparison_table(cells)
+    _write_csv(out / "results.csv", cells)
+    with written_whole(out / "table.md") as temporary:
+        temporary.write_text(as_markdown(table) + "\n", encoding="utf-8")
+    shown_task, shown_seed = next((task, seed) for task, _, seed in folders)
+    shown = [
+        replace(read_contents(folder), name=method)
+        for (task, method, seed), folder in folders.items()
+        if (task, seed) == (shown_task, shown_seed)
+    ]
+    title = f"Comparison, with {shown_task} (seed {shown_seed}) in detail"
+    write_report(shown, report or out / "report.html", title=title, table=table)
+    return table
+
+
+def find_cells(out: Path) -> dict[tuple[str, str, int], RunFolder]:
+    """Finished cells below the folder of a comparison, by (task, method, seed)."""
+    found = {}
+    for marker in sorted((out / "cells").glob("*/*/*/metrics.json")):
+        folder = RunFolder(marker.parent)
+        card = folder.read_card()
+        found[card["task"], card["contender"], card["seed"]] = folder
+    return found
+
+
+def _trainings(plan: ComparisonPlan) -> Iterator[_Training]:
+    by_trained: dict[Contender, list[Contender]] = {}
+    for contender in plan.contenders:
+        by_trained.setdefault(contender.trained, []).append(contender)
+    for task in plan.tasks:
+        for seed in range(plan.num_seeds):
+            for trained, contenders in by_trained.items():
+                yield _Training(task, trained, tuple(contenders), seed)
+
+
+def _cells(plan: ComparisonPlan, out: Path) -> dict[tuple[str, str, int], RunFolder]:
+    return {
+        (task.name, contender.name, seed): _cell(out, task, contender, seed)
+        for task in plan.tasks
+        for contender in plan.contenders
+        for seed in range(plan.num_seeds)
+    }
+
+
+def _cell(out: Path, task: Task, contender: Contender, seed: int) -> RunFolder:
+    # Names become folders: whatever a file system may refuse is written as a dash or underscore.
+    task_name = re.sub(r"[^\w.+=-]+", "_", task.name.replace("->", "--"))
+    contender_name = re.sub(r"[^\w.+=-]+", "_", contender.name)
+    return RunFolder(out / "cells" / task_name / contender_name / f"seed-{seed}")
+
+
+def _is_finished(plan: ComparisonPlan, training: _Training, out: Path) -> bool:
+    finished = True
+    for contender in (training.trained, *training.contenders):
+        cell = _cell(out, training.task, contender, training.seed)
+        if cell.is_finished:
+            _check_same(plan.config(training.task, contender, training.seed), cell)
+        elif contender in training.contenders:
+            finished = False
+    return finished
+
+
+def _check_same(config: RunConfig, cell: RunFolder) -> None:
+    """Raise if a finished cell was made with other options: its numbers would not be on equal terms."""
+    wanted: dict[str, Any] = {**config.data(), **config.recipe().as_plain()}
+    found = cell.read_config()
+    # What decides nothing about the result may differ, and "auto" is resolved in the cell.
+    for content in (wanted, found):
+        content["training"] = {k: v for k, v in content["training"].items() if k not in _WITHOUT_INFLUENCE}
+    if wanted["backbone"] == "auto":
+        wanted["backbone"] = found["backbone"]
+    different = [key for key in wanted if wanted[key] != found.get(key)]
+    if different:
+        raise OutputError(
+            f"{str(cell.path)!r} was made with another {different[0]} ({found.get(different[0])!r}, now "
+            f"{wanted[different[0]]!r}); choose another --out, or remove that folder"
+        )
+
+
+_WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
+
+
+def _check_data(plan: ComparisonPlan, trainings: Sequence[_Training]) -> None:
+    """Load each task's data once before anything runs, so that what is absent is said at once."""
+    for training in {training.task: training for training in trainings}.values():
+        _task_data(plan.config(training.task, training.trained, 0), plan.download)
+
+
+def _carried_out(plan: ComparisonPlan, trainings: Sequence[_Training], out: Path, jobs: int) -> Iterable[None]:
+    if jobs == 1 or len(trainings) <= 1:
+        for training in trainings:
+            _carry_out(plan, training, out)
+            yield
+        return
+    # Spawned, not forked: torch's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    threads = max(1, torch.get_num_threads() // jobs)
+    with ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
+    ) as pool:
+        futures = [pool.submit(_carry_out, plan, training, out) for training in trainings]
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
+    config = plan.config(training.task, training.trained, training.seed)
+    data = _task_data(config, plan.download)
+    base = _cell(out, training.task, training.trained, training.seed)
+    if base.is_finished:
+        model = load_model(base.checkpoint)
+    else:
+        model = fit_model(data.problem, config.recipe(), checkpoint=base.checkpoint, resume=True)
+        _finish_cell(base, training, training.trained, config, data, model)
+    _, validation = source_split(data.problem.source, model.recipe.training)
+    for contender in training.contenders:
+        cell = _cell(out, training.task, contender, training.seed)
+        if not cell.is_finished:
+            calibrated = model.with_calibrator(contender.calibrator, validation, data.problem.target)
+            _finish_cell(cell, training, contender, config, data, calibrated)
+
+
+def _finish_cell(
+    cell: RunFolder, training: _Training, contender: Contender, config: RunConfig, data: LoadedData, model: Any
+) -> None:
+    finish_run(cell, model, data, config, facts={"task": training.task.name, "contender": contender.name})
+
+
+@lru_cache(maxsize=4)
+def _loaded(source: str, target: str, test: str | None, image_size: int | None, backbone: str, download: bool) -> Any:
+    config = RunConfig(source=source, target=target, test=test, image_size=image_size, backbone=backbone)
+    return load_data(config, download=download)
+
+
+def _task_data(config: RunConfig, download: bool) -> LoadedData:
+    assert config.target is not None
+    data: LoadedData = _loaded(
+        config.source, config.target, config.test, config.image_size, config.backbone, download
+    )
+    return data
+
+
+def _write_csv(path: Path, cells: Sequence[Cell]) -> None:
+    names = list(dict.fromkeys(name for cell in cells for name in cell.metrics))
+    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["task", "method", "seed", *names])
+        writer.writerows([c.task, c.method, c.seed, *(c.metrics.get(name, "") for name in names)] for c in cells)

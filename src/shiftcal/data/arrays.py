@@ -1,0 +1,132 @@
+"""From what users hold in their hands (arrays, tensors, datasets, domains) to inputs and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs, DatasetInputs, Inputs
+from shiftcal.errors import InvalidInputError
+
+_ACCEPTED = (
+    "float features (N, D), images as a NumPy uint8 array (N, H, W) or (N, H, W, C), images as a torch float tensor "
+    "(N, C, H, W) in [0, 1], or a torch Dataset"
+)
+
+
+def inputs_from(values: Any, name: str) -> Inputs:
+    """Inputs from an array, tensor, dataset or domain.
+
+    Args:
+        values: see the error message for what is taken.
+        name: what the user calls it, for messages.
+
+    Raises:
+        InvalidInputError: wrong type, shape or values.
+    """
+    if isinstance(values, Inputs):
+        return values
+    if isinstance(values, (LabelledDomain, UnlabelledDomain)):
+        return values.inputs
+    if isinstance(values, Dataset):
+        return DatasetInputs(values)
+    tensor = _image_tensor(values, name) if getattr(values, "ndim", 2) != 2 else _feature_tensor(values, name)
+    if len(tensor) == 0:
+        raise InvalidInputError(f"{name}: expected at least one row, got shape {tuple(tensor.shape)}")
+    return ArrayInputs(tensor)
+
+
+def labels_of_dataset(dataset: Dataset[Any], name: str) -> list[Hashable]:
+    """Second part of each item of a labelled dataset, by its `targets` or `labels` where it has them."""
+    for attribute in ("targets", "labels"):
+        if hasattr(dataset, attribute):
+            return list(np.asarray(getattr(dataset, attribute)).tolist())
+    items = [dataset[row] for row in range(len(dataset))]  # type: ignore[arg-type]
+    if not all(isinstance(item, (tuple, list)) and len(item) > 1 for item in items):
+        raise InvalidInputError(f"{name}: labels are missing; expected y, or a dataset of items (input, label)")
+    return [item[1].item() if isinstance(item[1], Tensor) else item[1] for item in items]
+
+
+def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
+    """Class numbers (N,) and the sorted classes, for labels of any hashable type.
+
+    Raises:
+        InvalidInputError: a missing label (None or NaN) or fewer than two classes.
+    """
+    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(labels)
+    missing = [row for row, label in enumerate(values) if label is None or label != label]
+    if missing:
+        raise InvalidInputError(
+            f"{name}: {len(missing)} of {len(values)} labels are missing (None or NaN), the first in row "
+            f"{missing[0]}; remove those rows"
+        )
+    classes = _sorted_classes(set(values))
+    if len(classes) < 2:
+        raise InvalidInputError(f"{name}: expected labels of at least two classes, got 1 class: {classes[0]!r}")
+    position = {label: index for index, label in enumerate(classes)}
+    codes = np.array([position[label] for label in values], dtype=np.int64)
+    return codes, _class_array(classes, labels)
+
+
+def _sorted_classes(classes: set[Any]) -> list[Any]:
+    try:
+        return sorted(classes)
+    except TypeError:  # labels of several types have no common order
+        return sorted(classes, key=lambda label: (type(label).__name__, repr(label)))
+
+
+def _class_array(classes: list[Any], labels: Any) -> NDArray[Any]:
+    if isinstance(labels, np.ndarray) and labels.dtype != object:
+        return np.array(classes, dtype=labels.dtype)
+    plain = np.empty(len(classes), dtype=object)
+    plain[:] = classes
+    kinds = {type(label) for label in classes}
+    return np.array(classes) if len(kinds) == 1 and kinds <= {str, int, float, bool} else plain
+
+
+def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got dtype {array.dtype}, shape {array.shape}")
+    with np.errstate(over="ignore"):  # too large for float32 becomes inf and is reported below
+        features = array.astype(np.float32)
+    bad = np.asarray(~np.isfinite(features).all(axis=1))
+    if bad.any():
+        raise InvalidInputError(
+            f"{name}: {int(bad.sum())} of {len(bad)} rows have NaN or infinite features (or too large for float32), "
+            f"the first is row {int(bad.argmax())}; remove or impute them"
+        )
+    return torch.from_numpy(features)
+
+
+def _image_tensor(values: Any, name: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return _checked_image_tensor(values.detach().cpu(), name)
+    array = np.asarray(values)
+    if array.dtype != np.uint8 or array.ndim not in (3, 4):
+        raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got dtype {array.dtype}, shape {array.shape}")
+    if array.ndim == 3:
+        array = array[..., None]
+    if array.shape[-1] not in (1, 3):
+        raise InvalidInputError(
+            f"{name}: expected images with 1 or 3 channels last, (N, H, W, C), as PIL and NumPy give them; "
+            f"got shape {array.shape}"
+        )
+    return torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))
+
+
+def _checked_image_tensor(images: Tensor, name: str) -> Tensor:
+    if images.ndim != 4 or not images.is_floating_point():
+        raise InvalidInputError(
+            f"{name}: expected {_ACCEPTED}; got dtype {images.dtype}, shape {tuple(images.shape)}"
+        )
+    if not bool(torch.isfinite(images).all()):
+        raise InvalidInputError(f"{name}: images have NaN or infinite values; remove or repair them")
+    return images.float()

@@ -1,0 +1,200 @@
+"""The scikit-learn face: a classifier that is told about the target when it is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+from torch.utils.data import Dataset
+
+from shiftcal.data.arrays import encode_labels, inputs_from, labels_of_dataset
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import Inputs
+from shiftcal.errors import InvalidInputError
+from shiftcal.fitting import FittedModel, Recipe, fit_model, load_model
+from shiftcal.run_folder import RunFolder
+
+
+class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose probabilities can be trusted on a target that differs from its training data.
+
+    Args:
+        method: how to train; `shiftcal list methods`.
+        calibrator: post-hoc calibration on held-out source data; `shiftcal list calibrators`.
+        backbone: "auto", a name (`shiftcal list backbones`, or any of timm's), or an `nn.Module` that gives features.
+        method_options: options of the method by name.
+        epochs: passes over the source; None chooses by the size of the data.
+        batch_size: rows of each domain in a batch.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        random_state: seed of everything random.
+        training_options: further options of the engine by name, such as precision or num_workers.
+
+    Attributes:
+        classes_: the labels, in the order of the columns of `predict_proba`.
+        history_: one mapping per epoch.
+        model_: the fitted model.
+
+    Inputs are float features (N, D); images as a NumPy uint8 array (N, H, W) or (N, H, W, C), or as a torch float
+    tensor (N, C, H, W) in [0, 1]; a torch Dataset; or a domain of `shiftcal.data`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = AdaptiveClassifier(epochs=30).fit(X, y, X_target=X + 0.3)
+    >>> clf.predict_proba(X).shape, clf.density_ratio(X).shape
+    ((150, 3), (150,))
+    """
+
+    def __init__(
+        self,
+        method: str = "drl",
+        calibrator: str | None = None,
+        backbone: str | nn.Module = "auto",
+        method_options: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        batch_size: int = 64,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        training_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.method = method
+        self.calibrator = calibrator
+        self.backbone = backbone
+        self.method_options = method_options
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.device = device
+        self.random_state = random_state
+        self.training_options = training_options
+
+    def fit(self, X: Any, y: Any = None, X_target: Any = None) -> AdaptiveClassifier:
+        """Train on labelled source data and unlabelled target data.
+
+        Args:
+            X: source inputs.
+            y: source labels of any hashable type; None if X is a dataset or domain that has them.
+            X_target: target inputs; None means that no shift is known, and the density ratio is 1.
+        """
+        recipe = self._recipe()
+        inputs, labels = self._source(X, y)
+        codes, classes = encode_labels(labels, "y")
+        target = None
+        if X_target is not None:
+            target_inputs = self._inputs(X_target, "X_target", reset=False)
+            if target_inputs.shape != inputs.shape:
+                raise InvalidInputError(
+                    f"X_target: expected rows of the source's shape {inputs.shape}, got {target_inputs.shape}"
+                )
+            target = UnlabelledDomain("target", target_inputs)
+        source = LabelledDomain("source", inputs, codes, tuple(classes.tolist()))
+        self.model_ = fit_model(ShiftProblem(source, target), recipe)
+        self.classes_ = classes
+        self.history_ = list(self.model_.history)
+        self.n_iter_ = len(self.history_)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (N, C), columns in the order of `classes_`."""
+        outputs = self._outputs(X)
+        return np.asarray(torch.softmax(outputs.logits.double(), dim=-1).numpy())
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable label of each row (N,)."""
+        columns = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[columns])
+
+    def density_ratio(self, X: Any) -> NDArray[np.float64]:
+        """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
+        return np.asarray(self._outputs(X).density_ratio.double().numpy())
+
+    def save(self, path: str | Path) -> None:
+        """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""
+        check_is_fitted(self)
+        RunFolder(Path(path)).write_model(self.model_)
+
+    @classmethod
+    def load(cls, path: str | Path, *, backbone: nn.Module | None = None) -> AdaptiveClassifier:
+        """Read the classifier of a run folder.
+
+        Args:
+            path: the folder.
+            backbone: the module that the classifier was trained with, if it was one of the user's own.
+        """
+        model = load_model(RunFolder(Path(path)).checkpoint, backbone=backbone)
+        plain = model.recipe.as_plain()
+        training = plain.pop("training")
+        named = {key: training.pop(key) for key in ("epochs", "batch_size", "device", "random_state")}
+        classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})
+        classifier._restore(model)
+        return classifier
+
+    def _restore(self, model: FittedModel) -> None:
+        self.model_ = model
+        self.classes_ = encode_labels(model.classes, "classes")[1]
+        self.history_ = list(model.history)
+        self.n_iter_ = len(self.history_)
+        if len(model.input_shape) == 1:
+            self.n_features_in_ = model.input_shape[0]
+
+    def _recipe(self) -> Recipe:
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(2**31)
+        training = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "device": self.device,
+            "random_state": int(seed),
+        }
+        further = dict(self.training_options or {})
+        doubled = sorted(training.keys() & further.keys())
+        if doubled:
+            raise InvalidInputError(f"training_options must not repeat {doubled[0]!r}: it is an argument of its own")
+        return Recipe.from_names(self.method, self.calibrator, self.backbone, self.method_options, training | further)
+
+    def _source(self, X: Any, y: Any) -> tuple[Inputs, Any]:
+        if isinstance(X, LabelledDomain) and y is None:
+            return X.inputs, [X.classes[code] for code in X.labels]
+        if isinstance(X, Dataset) and y is None:
+            return inputs_from(X, "X"), labels_of_dataset(X, "X")
+        if y is None:
+            raise InvalidInputError(
+                "labels are missing in the source: this classifier requires y to be passed, but the target y is None"
+            )
+        if _is_table(X):
+            X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
+            check_classification_targets(y)
+        inputs = inputs_from(X, "X")
+        if len(y) != len(inputs):
+            raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(y)} labels")
+        return inputs, y
+
+    def _inputs(self, X: Any, name: str, *, reset: bool) -> Inputs:
+        if _is_table(X):
+            X = validate_data(self, X, dtype=np.float32, reset=reset)
+        return inputs_from(X, name)
+
+    def _outputs(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self.model_.predict(self._inputs(X, "X", reset=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = False
+        return tags
+
+
+def _is_table(X: Any) -> bool:
+    """Whether scikit-learn's own checks apply: arrays and frames of features, and anything it should refuse."""
+    known = (Inputs, LabelledDomain, UnlabelledDomain, Dataset, torch.Tensor)
+    return not isinstance(X, known) and getattr(X, "ndim", 2) <= 2

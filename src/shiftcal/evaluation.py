@@ -1,0 +1,73 @@
+"""From a fitted model and a domain to predictions, and from predictions to metrics."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import Inputs
+from shiftcal.errors import InvalidInputError
+from shiftcal.fitting import FittedModel
+from shiftcal.metrics import compute_metrics
+from shiftcal.predictions import ExampleImages, Predictions
+
+# Pictures kept of each end of the density ratio.
+_EXAMPLES_PER_END = 12
+
+
+def predict_domain(
+    model: FittedModel, domain: LabelledDomain | UnlabelledDomain, *, keep_examples: bool = False
+) -> Predictions:
+    """Predictions for every row; labels, where the domain has them, are carried along for evaluation.
+
+    Raises:
+        InvalidInputError: the domain has labels that the model does not know, or inputs of another shape.
+    """
+    labels = domain.labels_among(model.classes) if isinstance(domain, LabelledDomain) else None
+    outputs = model.predict(domain.inputs)
+    density_ratio = outputs.density_ratio.double().numpy()
+    return Predictions(
+        ids=np.array([domain.inputs.identify(row) for row in range(len(domain))]),
+        probabilities=torch.softmax(outputs.logits.double(), dim=-1).numpy(),
+        density_ratio=density_ratio,
+        classes=model.classes,
+        labels=labels,
+        examples=_extreme_examples(domain.inputs, density_ratio) if keep_examples else None,
+    )
+
+
+def evaluate(predictions: Predictions) -> dict[str, float | None]:
+    """All metrics of predictions with labels; None where one is not defined (no errors to detect, say).
+
+    Raises:
+        InvalidInputError: the predictions have no labels.
+    """
+    if predictions.labels is None:
+        raise InvalidInputError("metrics need labels, and these predictions have none; give labelled data")
+    metrics = compute_metrics(predictions.probabilities, predictions.labels)
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def summarize(predictions: Predictions) -> dict[str, float | None]:
+    """What can be said with or without labels: size, confidence, density ratio, and metrics if there are labels."""
+    log_ratio = np.log(predictions.density_ratio)
+    summary: dict[str, float | None] = {
+        "num_samples": len(predictions),
+        "mean_confidence": float(predictions.confidence.mean()),
+        "median_density_ratio": float(np.exp(np.median(log_ratio))),
+    }
+    return summary | (evaluate(predictions) if predictions.labels is not None else {})
+
+
+def _extreme_examples(inputs: Inputs, density_ratio: NDArray[np.float64]) -> ExampleImages | None:
+    """Pictures of the inputs that are most and least like the source; None for features."""
+    if inputs.kind != "images":
+        return None
+    order = np.argsort(density_ratio, kind="stable")
+    rows = np.unique(np.concatenate([order[:_EXAMPLES_PER_END], order[-_EXAMPLES_PER_END:]])).astype(np.int64)
+    pictures = (inputs.fetch(rows).clamp(0, 1) * 255).round().to(torch.uint8)
+    return ExampleImages(rows, pictures.permute(0, 2, 3, 1).contiguous().numpy())

@@ -1,0 +1,165 @@
+"""The whole path of a run, read from top to bottom: data, training, predictions, metrics, report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shiftcal.config import RunConfig
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import ImageFormat
+from shiftcal.data.specs import load_domain, load_pair
+from shiftcal.errors import InvalidInputError, OutputError
+from shiftcal.evaluation import predict_domain, summarize
+from shiftcal.files import check_writable_folder
+from shiftcal.fitting import FittedModel, fit_model, source_split
+from shiftcal.models.backbones import default_image_size
+from shiftcal.predictions import load_predictions, save_predictions
+from shiftcal.reporting import RunContents, write_report
+from shiftcal.run_folder import RunFolder
+from shiftcal.training.processes import is_main_process
+
+
+@dataclass(frozen=True)
+class LoadedData:
+    """The domains of a run, brought to one format."""
+
+    problem: ShiftProblem
+    test: LabelledDomain | UnlabelledDomain
+    """What is predicted and, if it has labels, evaluated after training; training never sees it."""
+
+
+def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, download: bool = False) -> RunFolder:
+    """Train, predict, evaluate and report into a folder.
+
+    Args:
+        config: the data and the recipe.
+        out: the folder; created after everything that can be checked beforehand was checked.
+        resume: go on with an interrupted run of the same configuration.
+        download: whether data sets may be fetched.
+
+    Raises:
+        TrainingInterrupted: a signal came; `resume` goes on from there.
+    """
+    recipe = config.recipe()
+    folder = RunFolder(out)
+    check_run_folder(folder, resume=resume)
+    if folder.is_finished:
+        return folder
+    data = load_data(config, download=download)
+    if is_main_process():
+        folder.write_config({**config.data(), **recipe.as_plain()})
+    model = fit_model(
+        data.problem, recipe, checkpoint=folder.checkpoint, resume=resume, after_epoch=folder.write_history
+    )
+    if is_main_process():
+        finish_run(folder, model, data, config)
+        report_run(folder)
+    return folder
+
+
+def check_run_folder(folder: RunFolder, *, resume: bool) -> None:
+    """Raise `OutputError` if the folder can't take a new run, or the run that is to be resumed."""
+    check_writable_folder(folder.path)
+    if folder.is_started and not resume:
+        raise OutputError(f"{str(folder.path)!r} already holds a run; choose another folder, or add --resume")
+    if not folder.is_started and folder.path.is_dir() and any(folder.path.iterdir()):
+        raise OutputError(f"{str(folder.path)!r} holds other files; choose a new or empty folder")
+
+
+def load_data(config: RunConfig, *, download: bool) -> LoadedData:
+    """Source, target and test data; the labels of a labelled target stay out of the problem."""
+    target_spec = config.source if config.target is None else config.target
+    source, target = load_pair(
+        config.source,
+        target_spec,
+        image_size=config.image_size,
+        default_image_size=default_image_size(config.backbone),
+        download=download,
+    )
+    unlabelled = target.without_labels() if isinstance(target, LabelledDomain) else target
+    problem = ShiftProblem(source, None if config.target is None else unlabelled)
+    return LoadedData(problem, _test_data(config, source, target, download=download))
+
+
+def finish_run(
+    folder: RunFolder,
+    model: FittedModel,
+    data: LoadedData,
+    config: RunConfig,
+    *,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the model, its predictions and its metrics; further facts go on the run's card."""
+    folder.write_model(model, config.data(), facts)
+    _, validation = source_split(data.problem.source, model.recipe.training)
+    # A source too small to hold anything out is shown as it is; `held_out` in the metrics says so.
+    source = predict_domain(model, validation or data.problem.source)
+    target = predict_domain(model, data.test, keep_examples=True)
+    save_predictions(source, folder.source_predictions)
+    save_predictions(target, folder.target_predictions)
+    folder.write_metrics(
+        {"source": {"held_out": float(validation is not None), **summarize(source)}, "target": summarize(target)}
+    )
+
+
+def report_run(folder: RunFolder) -> None:
+    """Make the report of one run from its folder."""
+    contents = read_contents(folder)
+    write_report([contents], folder.report, title=f"{contents.name}: {_task_title(folder)}")
+
+
+def read_contents(folder: RunFolder) -> RunContents:
+    """What a report shows of a run, from its files alone.
+
+    Raises:
+        InvalidInputError: the run is not finished.
+    """
+    config = folder.read_config()
+    if not folder.is_finished:
+        raise InvalidInputError(f"the run in {str(folder.path)!r} is not finished; go on with --resume")
+    name = config["method"] + (f" + {config['calibrator']}" if config["calibrator"] else "")
+    return RunContents(
+        name=name,
+        card={"configuration": config, **folder.read_card()},
+        history=folder.read_history(),
+        source=load_predictions(folder.source_predictions),
+        target=load_predictions(folder.target_predictions),
+    )
+
+
+def load_domain_for(model: FittedModel, spec: str, *, download: bool = False) -> LabelledDomain | UnlabelledDomain:
+    """Data for an existing model, brought to the format that it takes."""
+    is_image = len(model.input_shape) == 3
+    image_format = ImageFormat(size=model.input_shape[1], channels=model.input_shape[0]) if is_image else None
+    return load_domain(spec, image_format=image_format, download=download)
+
+
+def _test_data(
+    config: RunConfig,
+    source: LabelledDomain,
+    target: LabelledDomain | UnlabelledDomain,
+    *,
+    download: bool,
+) -> LabelledDomain | UnlabelledDomain:
+    if config.test is not None:
+        shape = source.inputs.shape
+        image_format = ImageFormat(size=shape[1], channels=shape[0]) if source.inputs.kind == "images" else None
+        test = load_domain(config.test, image_format=image_format, download=download)
+        if isinstance(test, LabelledDomain):
+            test.labels_among(source.classes)
+        return test
+    if config.target is not None:
+        return target
+    # Without a target the honest test data is the part of the source that training does not see.
+    training = config.recipe().training
+    _, validation = source_split(source, training)
+    return validation or source
+
+
+def _task_title(folder: RunFolder) -> str:
+    config = folder.read_config()
+    return f"{config['source']} → {config['test'] or config['target'] or 'no target'}"

@@ -1,0 +1,201 @@
+"""The sections of a report that consist of figures: which figure, which caption, and what to say instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+from shiftcal.reporting.contents import RunContents
+from shiftcal.reporting.figures.confidence import HistogramInfo, confidence_info, draw_confidence
+from shiftcal.reporting.figures.density_ratio import density_ratio_info, draw_density_ratio
+from shiftcal.reporting.figures.drawing import as_data_uri
+from shiftcal.reporting.figures.history import draw_history, history_info
+from shiftcal.reporting.figures.ratio_accuracy import draw_ratio_accuracy, ratio_accuracy_info
+from shiftcal.reporting.figures.reliability import draw_reliability, reliability_info
+from shiftcal.reporting.figures.risk_coverage import (
+    draw_risk_coverage,
+    draw_risk_coverage_of_runs,
+    risk_coverage_info,
+)
+
+NO_SHIFT = "No shift is modelled: the density ratio is 1 everywhere."
+
+
+class PlacedFigure(NamedTuple):
+    """A figure with its words."""
+
+    data_uri: str
+    alternative: str
+    """What the figure shows, for readers who do not see it."""
+    caption: str
+
+
+class FigureSection(NamedTuple):
+    """A heading, how to read the figures, the figures, and lines that stand for those that can't be drawn."""
+
+    anchor: str
+    heading: str
+    explanation: str
+    rows: tuple[tuple[PlacedFigure, ...], ...]
+    """Figures that belong side by side; a row that is too long for the page is continued below."""
+    notes: tuple[str, ...]
+
+    @property
+    def num_figures(self) -> int:
+        """Figures in all rows."""
+        return sum(map(len, self.rows))
+
+
+def captioned(run: RunContents, runs: Sequence[RunContents], words: str) -> str:
+    """The words, after the run's name if there are others."""
+    return words if len(runs) == 1 else f"{run.name}: {words}"
+
+
+def notes_once(runs: Sequence[RunContents], notes: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """(run, note) pairs as lines; a note that holds for every run is said once, without names."""
+    lines = []
+    for note in dict.fromkeys(note for _, note in notes):
+        names = [name for name, said in notes if said == note]
+        lines.append(note if len(names) == len(runs) else f"{', '.join(names)}: {note}")
+    return tuple(lines)
+
+
+def missing_labels(domain: str, consequence: str) -> str:
+    """The line that stands for whatever needs labels of `domain`."""
+    return f"The {domain} has no labels, so {consequence}."
+
+
+def reliability_section(runs: Sequence[RunContents]) -> FigureSection:
+    """One diagram per run and domain, a row per run."""
+    rows, notes = [], []
+    for run in runs:
+        figures = []
+        for domain, predictions in run.domains:
+            info = reliability_info(predictions, domain)
+            if info is None:
+                notes.append((run.name, missing_labels(domain, "what the model says there can't be checked")))
+                continue
+            words = f"{domain}, ECE {info.calibration_error:.3f}"
+            alternative = f"Reliability diagram of {run.name} on the {words}, {len(info.num_inputs)} bins with inputs"
+            caption = captioned(run, runs, words)
+            figures.append(PlacedFigure(as_data_uri(draw_reliability, info), alternative, caption))
+        rows.append(tuple(figures))
+    explanation = (
+        "Inputs are grouped by the confidence of the prediction: a bar that ends at the dashed line is a group "
+        "that is right as often as the model says; a hatched part below the line is over-confidence, one above it "
+        "under-confidence."
+    )
+    return FigureSection("reliability", "Reliability", explanation, tuple(rows), notes_once(runs, notes))
+
+
+def distribution_section(runs: Sequence[RunContents]) -> FigureSection:
+    """Confidence and density ratio side by side, a row per run."""
+    rows: list[tuple[PlacedFigure, ...]] = []
+    notes = []
+    for run in runs:
+        ratio = density_ratio_info(run)
+        confidence = _distribution(run, runs, "confidence", "mean", draw_confidence, confidence_info(run))
+        if ratio is None:
+            notes.append((run.name, NO_SHIFT))
+            rows.append((confidence,))
+        else:
+            density = _distribution(run, runs, "density ratio", "median", draw_density_ratio, ratio)
+            rows.append((confidence, density))
+    explanation = "Confidence should fall where the data is unfamiliar (dashed: means)."
+    if any(run.models_shift for run in runs):
+        explanation += (
+            " The density ratio says how much likelier an input is in the source than in the target: the further the "
+            "two histograms are apart, the larger the shift (dashed: medians; solid line: equally likely in both)."
+        )
+    return FigureSection(
+        "distributions", "Confidence and density ratio", explanation, tuple(rows), notes_once(runs, notes)
+    )
+
+
+def _distribution(
+    run: RunContents,
+    runs: Sequence[RunContents],
+    what: str,
+    centre: str,
+    draw: Callable[[HistogramInfo], Figure],
+    info: HistogramInfo,
+) -> PlacedFigure:
+    alternative = (
+        f"Histograms of the {what} of {run.name}: {centre} {info.source_centre:.2f} on the source, "
+        f"{info.target_centre:.2f} on the target"
+    )
+    return PlacedFigure(as_data_uri(draw, info), alternative, captioned(run, runs, what))
+
+
+def ratio_accuracy_section(runs: Sequence[RunContents]) -> FigureSection:
+    """One figure per run."""
+    figures, notes = [], []
+    for run in runs:
+        if not run.models_shift:
+            notes.append((run.name, NO_SHIFT))
+            continue
+        if run.target.labels is None:
+            notes.append((run.name, missing_labels("target", "its accuracy is not known")))
+        candidates = (ratio_accuracy_info(predictions, domain) for domain, predictions in run.domains)
+        infos = tuple(info for info in candidates if info is not None)
+        if infos:
+            alternative = f"Accuracy and confidence of {run.name} in bins of the density ratio"
+            caption = captioned(run, runs, " and ".join(info.domain for info in infos))
+            figures.append(PlacedFigure(as_data_uri(draw_ratio_accuracy, infos), alternative, caption))
+    explanation = (
+        "Inputs are grouped by density ratio, the least source-like on the left: where the ratio is informative, "
+        "accuracy rises to the right, and where the model is calibrated the hollow points lie on the filled ones "
+        "(bars: one standard error)."
+    )
+    return FigureSection(
+        "ratio-accuracy", "Accuracy by density ratio", explanation, (tuple(figures),), notes_once(runs, notes)
+    )
+
+
+def risk_coverage_section(runs: Sequence[RunContents]) -> FigureSection:
+    """One figure per run, after one that compares the runs on the target if there are several."""
+    figures, notes = [], []
+    for run in runs:
+        candidates = ((domain, risk_coverage_info(predictions, domain)) for domain, predictions in run.domains)
+        infos = tuple((domain, info) for domain, info in candidates if info is not None)
+        if run.target.labels is None:
+            notes.append((run.name, missing_labels("target", "its errors are not known")))
+        if infos:
+            areas = ", ".join(f"area {info.area:.3f} on the {domain}" for domain, info in infos)
+            alternative = f"Risk-coverage curves of {run.name}: {areas}"
+            caption = captioned(run, runs, " and ".join(domain for domain, _ in infos))
+            figures.append(PlacedFigure(as_data_uri(draw_risk_coverage, infos), alternative, caption))
+    explanation = (
+        "The error rate if only the most confident share of the inputs is answered: the lower the curve and the "
+        "smaller the area below it, the better confidence tells right answers from wrong ones."
+    )
+    return FigureSection(
+        "risk-coverage",
+        "Risk and coverage",
+        explanation,
+        ((*_runs_on_target(runs), *figures),),
+        notes_once(runs, notes),
+    )
+
+
+def _runs_on_target(runs: Sequence[RunContents]) -> list[PlacedFigure]:
+    infos = tuple(risk_coverage_info(run.target, run.name) for run in runs)
+    areas = [f"{info.label} {info.area:.3f}" for info in infos if info is not None]
+    if len(areas) < 2:
+        return []
+    alternative = f"Risk-coverage curves on the target, areas: {', '.join(areas)}"
+    return [PlacedFigure(as_data_uri(draw_risk_coverage_of_runs, infos), alternative, "All runs: target")]
+
+
+def history_section(runs: Sequence[RunContents]) -> FigureSection:
+    """One figure per recorded quantity."""
+    infos = history_info(runs)
+    figures = tuple(
+        PlacedFigure(as_data_uri(draw_history, info), f"{info.quantity} by epoch", info.quantity.replace("_", " "))
+        for info in infos
+    )
+    notes = [(run.name, "No training history was recorded.") for run in runs if not run.history]
+    explanation = "Each recorded quantity by epoch: curves that have become flat belong to a finished training."
+    return FigureSection("history", "Training history", explanation, (figures,), notes_once(runs, notes))

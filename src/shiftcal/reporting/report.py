@@ -1,0 +1,31 @@
+"""A report: one HTML file that needs nothing but a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from shiftcal.errors import InvalidInputError
+from shiftcal.files import written_whole
+from shiftcal.reporting.contents import RunContents, check_runs
+from shiftcal.reporting.tables import ComparisonTable
+
+
+def write_report(
+    runs: Sequence[RunContents], path: Path, *, title: str, table: ComparisonTable | None = None
+) -> None:
+    """Write a self-contained page on `runs`, and on `table` if there is one, to `path`.
+
+    Raises:
+        InvalidInputError: there is nothing to show, or a run has no inputs, bad ratios or another's name.
+        OutputError: `path` can't be written.
+    """
+    # Drawing takes a second to import, which commands without a report should not wait for.
+    from shiftcal.reporting.page import render_page
+
+    if not runs and table is None:
+        raise InvalidInputError("expected at least one run or a comparison table to report on, got neither")
+    check_runs(runs)
+    page = render_page(runs, title, table)
+    with written_whole(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")

@@ -1,0 +1,172 @@
+"""The folder of a run: what is in it and where.
+
+config.yaml        the resolved configuration: data, method and every option
+card.json          versions, seed, time, command
+history.jsonl      one line per epoch
+checkpoint.pt      the model, and while training goes on its whole state
+predictions/       source.npz (held-out part) and target.npz
+metrics.json       for source and target, where labels were given for evaluation
+report.html
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shiftcal.errors import DataUnavailableError
+from shiftcal.files import written_whole
+from shiftcal.fitting import FittedModel
+from shiftcal.training.checkpoint import FORMAT_VERSION
+
+_RECORDED_PACKAGES = ("shiftcal", "torch", "lightning-fabric", "numpy", "scikit-learn", "timm", "torchvision")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of a run and the small files in it."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """Resolved configuration."""
+        return self.path / "config.yaml"
+
+    @property
+    def card(self) -> Path:
+        """Where the run comes from."""
+        return self.path / "card.json"
+
+    @property
+    def history(self) -> Path:
+        """One line per epoch."""
+        return self.path / "history.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The model."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def source_predictions(self) -> Path:
+        """On the part of the source that was held out."""
+        return self.path / "predictions" / "source.npz"
+
+    @property
+    def target_predictions(self) -> Path:
+        """On the target, or on the test data that the run names."""
+        return self.path / "predictions" / "target.npz"
+
+    @property
+    def metrics(self) -> Path:
+        """Written last but for the report: it marks a finished run."""
+        return self.path / "metrics.json"
+
+    @property
+    def report(self) -> Path:
+        """The report."""
+        return self.path / "report.html"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether everything that reports need is there."""
+        return self.metrics.is_file()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a run was ever begun here."""
+        return self.config.is_file()
+
+    def write_model(
+        self,
+        model: FittedModel,
+        data_config: Mapping[str, Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Everything that the model itself knows, with what is known of its data and further facts for the card."""
+        self.write_config({**(data_config or {}), **model.recipe.as_plain()})
+        seconds = round(model.training_seconds, 1)
+        self.write_card({"seed": model.recipe.training.random_state, "training_seconds": seconds, **(facts or {})})
+        self.write_history(model.history)
+        model.save(self.checkpoint)
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """The configuration as `shiftcal run` takes it."""
+        _write_text(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+
+    def write_card(self, facts: Mapping[str, Any]) -> None:
+        """Facts of the run, with versions and time."""
+        card = {
+            "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "command": " ".join(["shiftcal", *sys.argv[1:]]) if Path(sys.argv[0]).stem in _COMMANDS else None,
+            "python": platform.python_version(),
+            "platform": platform.system(),
+            "checkpoint_format": FORMAT_VERSION,
+            "versions": _versions(),
+            **facts,
+        }
+        _write_json(self.card, card)
+
+    def write_history(self, history: Sequence[Mapping[str, float]]) -> None:
+        """One JSON line per epoch."""
+        _write_text(self.history, "".join(json.dumps(dict(record)) + "\n" for record in history))
+
+    def write_metrics(self, metrics: Mapping[str, Mapping[str, float | None]]) -> None:
+        """Numbers by domain and metric."""
+        _write_json(self.metrics, metrics)
+
+    def read_config(self) -> dict[str, Any]:
+        """What `write_config` wrote."""
+        content: dict[str, Any] = yaml.safe_load(self._text(self.config))
+        return content
+
+    def read_card(self) -> dict[str, Any]:
+        """What `write_card` wrote."""
+        content: dict[str, Any] = json.loads(self._text(self.card))
+        return content
+
+    def read_history(self) -> list[dict[str, float]]:
+        """What `write_history` wrote."""
+        return [json.loads(line) for line in self._text(self.history).splitlines()]
+
+    def read_metrics(self) -> dict[str, dict[str, float | None]]:
+        """What `write_metrics` wrote."""
+        content: dict[str, dict[str, float | None]] = json.loads(self._text(self.metrics))
+        return content
+
+    def _text(self, path: Path) -> str:
+        if not path.is_file():
+            raise DataUnavailableError(f"{str(self.path)!r} is not the folder of a run: it has no {path.name}")
+        return path.read_text(encoding="utf-8")
+
+
+_COMMANDS = ("shiftcal", "__main__")
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for package in _RECORDED_PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _write_text(path: Path, text: str) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    _write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
