@@ -120,7 +120,7 @@ def _run(arguments: argparse.Namespace) -> None:
 def _run_config(config: object, arguments: argparse.Namespace) -> None:
     from shiftcal.config import RunConfig
     from shiftcal.experiment import run_experiment
-    from shiftcal.training.processes import is_main_process
+    from shiftcal.processes import is_main_process
 
     assert isinstance(config, RunConfig)
     config = config.with_settings(arguments.set)

@@ -18,9 +18,9 @@ from shiftcal.files import check_writable_folder
 from shiftcal.fitting import FittedModel, fit_model, source_split
 from shiftcal.models.backbones import default_image_size
 from shiftcal.predictions import load_predictions, save_predictions
+from shiftcal.processes import is_main_process
 from shiftcal.reporting import RunContents, write_report
 from shiftcal.run_folder import RunFolder
-from shiftcal.training.processes import is_main_process
 
 
 @dataclass(frozen=True)

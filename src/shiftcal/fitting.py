@@ -32,16 +32,16 @@ from shiftcal.models.backbones import (
     resolve_backbone,
 )
 from shiftcal.models.networks import Blueprint
+from shiftcal.processes import is_main_process
 from shiftcal.training.checkpoint import load_checkpoint, save_checkpoint
-from shiftcal.training.inference import predict_inputs
-from shiftcal.training.options import TrainingOptions
-from shiftcal.training.processes import (
-    is_main_process,
+from shiftcal.training.fabric import (
     launched_fabric,
     own_random_state,
     prediction_device,
     synchronized_batch_norm,
 )
+from shiftcal.training.inference import predict_inputs
+from shiftcal.training.options import TrainingOptions
 from shiftcal.training.trainer import EpochRecord, Trainer
 
 _MOST_ROWS_FOR_STATISTICS = 10_000

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftcal.data.catalog.array_files import (
+from shiftcal.data.array_files import (
     ArrayNames,
     array_domain,
     default_names,

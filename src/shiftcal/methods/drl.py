@@ -7,6 +7,10 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
     prediction     softmax(R z / (1 + r))
 
+A density ratio has mean one over the target: E_target[P_source / P_target] = 1. The dual term is given R divided by
+its mean over the target batch, so that it can make some target inputs count as less source-like than others, but
+not all of them. Nothing else would keep R from falling and z from growing without end, since the task fixes R z only.
+
 By default the ratio is a head on the task network's features, which it does not change; the paper's own separate
 ratio network is `ratio_network="separate"`.
 """
@@ -27,6 +31,7 @@ from shiftcal.functional.predictive import robust_logits
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerPlan, Outputs, Update
 from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, observed
 from shiftcal.options import option
+from shiftcal.processes import mean_over_batch
 
 
 class RobustNetwork(nn.Module):
@@ -101,7 +106,8 @@ class DistributionallyRobust(Method[RobustNetwork]):
         target_domain = self._domain_logit(network, target_inputs, target_features)
         target_ratio = density_ratio(target_domain, self.ratio_strength)
         telling_apart = domain_loss(source_domain, target_domain)
-        caution = target_potential(target_logits, target_ratio, class_regularization=self.class_regularization)
+        relative_ratio = target_ratio / mean_over_batch(target_ratio)
+        caution = target_potential(target_logits, relative_ratio, class_regularization=self.class_regularization)
         return Update(
             RATIO,
             telling_apart + self.dual_weight * caution,

@@ -23,11 +23,11 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.methods.base import EpochOutlook, Method, Outputs
+from shiftcal.training.fabric import any_process, average_gradients
 from shiftcal.training.inference import PROGRESS_DELAY_SECONDS, predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
 from shiftcal.training.options import TrainingOptions
-from shiftcal.training.processes import any_process, average_gradients
 
 EpochRecord = dict[str, float]
 Validate = Callable[[Outputs], Mapping[str, float]]

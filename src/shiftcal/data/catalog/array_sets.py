@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shiftcal.data.catalog.array_files import open_array_file, prefixed_domain
+from shiftcal.data.array_files import open_array_file, prefixed_domain
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.image_files import Domain

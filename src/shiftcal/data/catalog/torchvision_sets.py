@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftcal.data.catalog.array_files import Array, array_inputs, encode_labels
+from shiftcal.data.array_files import Array, array_inputs, encode_labels
 from shiftcal.data.catalog.array_sets import joined
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain

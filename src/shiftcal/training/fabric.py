@@ -1,4 +1,4 @@
-"""Devices and processes, by Lightning Fabric: one process, or those that torchrun has started."""
+"""Devices and the exchange between processes, by Lightning Fabric: one process, or those that torchrun started."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from shiftcal.errors import InvalidInputError
+from shiftcal.processes import is_main_process, started_by_torchrun
 from shiftcal.training.options import TrainingOptions
 
 _PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
@@ -44,16 +45,6 @@ def prediction_device(device: str) -> torch.device:
     """The device of one process, by the same names as for training."""
     kind, devices = _devices(device)
     return torch.device(kind, devices[0]) if isinstance(devices, list) else torch.device(kind)
-
-
-def started_by_torchrun() -> bool:
-    """Whether this is one of several processes of a distributed run."""
-    return int(os.environ.get("WORLD_SIZE", "1")) > 1
-
-
-def is_main_process() -> bool:
-    """Whether this process writes files and speaks to the user."""
-    return int(os.environ.get("RANK", "0")) == 0
 
 
 def average_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None:

@@ -1,0 +1,39 @@
+# `make demo` and `make test` do everything on a fresh machine; both start from `make setup`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# The suite's own processes share two cores; more threads in each only get in each other's way.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test setup lint types unit format clean
+
+demo: setup
+	$(BIN)/shiftcal demo --out demo-results
+
+test: setup lint types unit
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,parquet,dev]'
+	touch $(READY)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(BIN)/pytest -n 2 --dist loadscope
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo-results build *.egg-info

@@ -1,0 +1,31 @@
+"""This process among those of a distributed run: what may be asked anywhere, by methods too."""
+
+from __future__ import annotations
+
+import os
+
+import torch.distributed
+from torch import Tensor
+from torch.distributed.nn.functional import all_reduce
+
+
+def started_by_torchrun() -> bool:
+    """Whether this is one of several processes of a distributed run."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_main_process() -> bool:
+    """Whether this process writes files and speaks to the user."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def mean_over_batch(values: Tensor) -> Tensor:
+    """Mean (a scalar) over the global batch, of which each process holds an equal part; gradients pass through.
+
+    A plain mean of a loss needs no such care, since gradients are averaged over the processes anyway. Anything
+    else that mixes the samples of a batch does, or the result would depend on the number of processes.
+    """
+    mean = values.mean()
+    if not torch.distributed.is_initialized():
+        return mean
+    return all_reduce(mean) / torch.distributed.get_world_size()  # type: ignore[no-untyped-call, no-any-return]
