@@ -15,6 +15,14 @@ from shiftcal.methods import method_class
 from shiftcal.options import option_names
 from shiftcal.training.options import TrainingOptions
 
+# Types and their name for each key of a configuration file.
+_VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("source", "method", "backbone"), ((str,), "text")),
+    **dict.fromkeys(("target", "test", "calibrator"), ((str, type(None)), "text or null")),
+    "image_size": ((int, type(None)), "a whole number or null"),
+    **dict.fromkeys(("method_options", "training"), ((dict,), "a mapping")),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
@@ -73,7 +81,7 @@ def read_config(path: Path) -> RunConfig:
         raise DataUnavailableError(f"no configuration file {str(path)!r}")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date that does not exist
         raise InvalidInputError(f"{str(path)!r} is not a YAML file: {error}") from error
     return config_from(content, str(path))
 
@@ -86,15 +94,15 @@ def config_from(content: Any, where: str) -> RunConfig:
     for key, value in content.items():
         if key not in known:
             raise UnknownNameError(f"key of a run configuration ({where})", key, known)
-        if key in ("method_options", "training") and not isinstance(value, dict):
-            raise InvalidInputError(f"{where}: {key!r} must be a mapping. Got {value!r} instead.")
-        if key in ("source", "method", "backbone") and not isinstance(value, str):
-            raise InvalidInputError(f"{where}: {key!r} must be text. Got {value!r} instead.")
+        accepted, words = _VALUE_TYPES[key]
+        # Not isinstance: true and false are no numbers here.
+        if type(value) not in accepted:
+            raise InvalidInputError(f"{where}: {key!r} must be {words}. Got {value!r} instead.")
     return RunConfig(**content)
 
 
 def _parsed(text: str) -> Any:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         return text

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class ShiftcalError(Exception):
     """Root of every error that shiftcal raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors come back from worker processes, and not every child is made from its message alone.
+        return _restored, (type(self), self.args)
+
+
+def _restored(cls: type[ShiftcalError], arguments: tuple[Any, ...]) -> ShiftcalError:
+    error = cls.__new__(cls, *arguments)
+    error.args = arguments
+    return error
 
 
 class InvalidInputError(ShiftcalError, ValueError):

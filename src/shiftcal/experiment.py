@@ -46,7 +46,8 @@ def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, downlo
     """
     recipe = config.recipe()
     folder = RunFolder(out)
-    check_run_folder(folder, resume=resume)
+    if is_main_process():
+        check_run_folder(folder, resume=resume)
     if folder.is_finished:
         return folder
     data = load_data(config, download=download)

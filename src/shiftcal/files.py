@@ -32,10 +32,10 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 def check_writable_folder(folder: Path) -> None:
     """Raise `OutputError` now if `folder` can't be created or written, instead of after hours of work."""
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not existing.is_dir():
-        raise OutputError(f"can't write to {str(folder)!r}: {str(existing)!r} is a file. Choose another place.")
     try:
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        if not existing.is_dir():
+            raise NotADirectoryError(f"{str(existing)!r} is a file")
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:

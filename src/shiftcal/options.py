@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import types
 import typing
 from collections.abc import Mapping
@@ -95,19 +96,24 @@ def _coerce(value: Any, hint: Any) -> Any:
         return None if value is None else _REJECTED
     if hint in (bool, str):
         return value if isinstance(value, hint) else _REJECTED
-    if isinstance(value, bool):
-        return _REJECTED
-    if hint is int:
-        return (
-            int(value) if isinstance(value, int) or (isinstance(value, float) and value.is_integer()) else _REJECTED
-        )
-    if hint is float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            return _REJECTED
-        return number if math.isfinite(number) else _REJECTED
+    if hint in (int, float):
+        return _number(value, whole=hint is int)
     raise TypeError(f"options of type {hint!r} are not supported")
+
+
+def _number(value: Any, *, whole: bool) -> Any:
+    """The value as a finite int or float, or _REJECTED; Python's and NumPy's numbers and text are taken."""
+    if isinstance(value, bool) or not isinstance(value, (str, numbers.Real)):
+        return _REJECTED
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return _REJECTED
+    if not math.isfinite(number) or (whole and not number.is_integer()):
+        return _REJECTED
+    if not whole:
+        return number
+    return int(value) if isinstance(value, numbers.Integral) else int(number)
 
 
 def _in_range(value: Any, limits: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import zipfile
+import zlib
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +77,26 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
+# What NumPy and zipfile raise for files that are empty, cut off, altered or of another kind.
+_DAMAGE = (
+    KeyError,
+    ValueError,
+    TypeError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
 def load_predictions(path: Path) -> Predictions:
-    """Read what `save_predictions` wrote."""
+    """Read what `save_predictions` wrote.
+
+    Raises:
+        DataUnavailableError: there is no such file.
+        InvalidInputError: it is damaged or something else.
+    """
     try:
         with np.load(path, allow_pickle=False) as arrays:
             examples = None
@@ -93,7 +112,7 @@ def load_predictions(path: Path) -> Predictions:
             )
     except FileNotFoundError:
         raise DataUnavailableError(f"no predictions at {str(path)!r}; expected a file of a finished run") from None
-    except (KeyError, ValueError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise InvalidInputError(f"{str(path)!r} is not a predictions file of shiftcal: {error}") from error
 
 

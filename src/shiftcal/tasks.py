@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
 
-from shiftcal.errors import UnknownNameError
+from shiftcal.errors import InvalidInputError, UnknownNameError
 
 SEPARATOR = "->"
 
@@ -54,17 +54,20 @@ def parse_tasks(text: str) -> list[Task]:
 
     Raises:
         UnknownNameError: an entry is neither.
+        InvalidInputError: the list is empty.
     """
     tasks: list[Task] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         if entry in SUITES:
             tasks.extend(SUITES[entry])
             continue
-        source, separator, rest = entry.partition(SEPARATOR)
-        target, _, test = rest.partition("@")
+        source, separator, rest = (part.strip() for part in entry.partition(SEPARATOR))
+        target, _, test = (part.strip() for part in rest.partition("@"))
         if not (separator and source and target):
             raise UnknownNameError(
                 "task or suite (a task is written SOURCE->TARGET or SOURCE->TARGET@TEST)", entry, SUITES
             )
         tasks.append(Task(source, target, test or None))
+    if not tasks:
+        raise InvalidInputError("expected at least one task or suite, got none")
     return list(dict.fromkeys(tasks))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, DatasetInputs, Inputs
@@ -35,6 +35,10 @@ def inputs_from(values: Any, name: str) -> Inputs:
         return values
     if isinstance(values, (LabelledDomain, UnlabelledDomain)):
         return values.inputs
+    if isinstance(values, IterableDataset):
+        raise InvalidInputError(
+            f"{name}: expected a dataset with a length and items by number, got the iterable {type(values).__name__}"
+        )
     if isinstance(values, Dataset):
         return DatasetInputs(values)
     tensor = _image_tensor(values, name) if getattr(values, "ndim", 2) != 2 else _feature_tensor(values, name)
@@ -58,10 +62,16 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
     """Class numbers (N,) and the sorted classes, for labels of any hashable type.
 
     Raises:
-        InvalidInputError: a missing label (None or NaN) or fewer than two classes.
+        InvalidInputError: a missing label (None or NaN), one that is not hashable, or fewer than two classes.
     """
-    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(labels)
-    missing = [row for row, label in enumerate(values) if label is None or label != label]
+    values = _plain_labels(labels)
+    strange = next((row for row, label in enumerate(values) if not _is_hashable(label)), None)
+    if strange is not None:
+        raise InvalidInputError(
+            f"{name}: expected one label for each row, such as text or a number; "
+            f"got {values[strange]!r} in row {strange}"
+        )
+    missing = [row for row, label in enumerate(values) if _is_missing(label)]
     if missing:
         raise InvalidInputError(
             f"{name}: {len(missing)} of {len(values)} labels are missing (None or NaN), the first in row "
@@ -69,10 +79,32 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
         )
     classes = _sorted_classes(set(values))
     if len(classes) < 2:
-        raise InvalidInputError(f"{name}: expected labels of at least two classes, got 1 class: {classes[0]!r}")
+        found = f"1 class: {classes[0]!r}" if classes else "no labels"
+        raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
     position = {label: index for index, label in enumerate(classes)}
     codes = np.array([position[label] for label in values], dtype=np.int64)
     return codes, _class_array(classes, labels)
+
+
+def _plain_labels(labels: Any) -> list[Any]:
+    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(labels)
+    # Tensors are compared by identity: each would be a class of its own.
+    return [label.tolist() if isinstance(label, Tensor) else label for label in values]
+
+
+def _is_hashable(label: Any) -> bool:
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA, which has no truth value
+        return True
 
 
 def _sorted_classes(classes: set[Any]) -> list[Any]:
@@ -92,7 +124,13 @@ def _class_array(classes: list[Any], labels: Any) -> NDArray[Any]:
 
 
 def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if isinstance(values, Tensor):
+        # NumPy does not know torch's bfloat16.
+        values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InvalidInputError(f"{name}: expected {_ACCEPTED}; {error}") from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got dtype {array.dtype}, shape {array.shape}")
     with np.errstate(over="ignore"):  # too large for float32 becomes inf and is reported below

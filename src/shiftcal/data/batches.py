@@ -151,8 +151,10 @@ class _EpochBatches(Dataset[_RawBatch]):
         labels[from_source] = source.labels[rows[from_source]]
         labels[~from_source] = pseudo.labels[pseudo_rows]
         inputs = torch.empty(len(rows), *source.inputs.shape)
-        inputs[torch.from_numpy(from_source)] = source.inputs.fetch(rows[from_source])
-        inputs[torch.from_numpy(~from_source)] = self.problem.target.inputs.fetch(pseudo.rows[pseudo_rows])
+        if from_source.any():
+            inputs[torch.from_numpy(from_source)] = source.inputs.fetch(rows[from_source])
+        if not from_source.all():
+            inputs[torch.from_numpy(~from_source)] = self.problem.target.inputs.fetch(pseudo.rows[pseudo_rows])
         return inputs, torch.from_numpy(labels)
 
     def _rows(self, domain: int, num_rows: int, step: int, batch_size: int) -> Rows:

@@ -59,13 +59,13 @@ class RobustNetwork(nn.Module):
 class DistributionallyRobust(Method[RobustNetwork]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
 
-    ratio_strength: float = option(1.0, "log R is multiplied by this; 0 is R = 1", at_least=0)
+    ratio_strength: float = option(0.3, "log R is multiplied by this; 0 is R = 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
-    dual_weight: float = option(1.0, "weight of the dual term in the ratio's loss; 0 leaves it out", at_least=0)
+    dual_weight: float = option(0.1, "weight of the dual term in the ratio's loss; 0 leaves it out", at_least=0)
 
     def build(self, blueprint: Blueprint) -> RobustNetwork:
         """A classifier and a ratio."""

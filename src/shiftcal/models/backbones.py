@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from shiftcal.errors import InvalidInputError, MissingDependencyError, UnknownNameError
+from shiftcal.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, UnknownNameError
 from shiftcal.models.wide_resnet import parse_wide_resnet
 from shiftcal.vision_guard import import_timm
 
@@ -109,9 +109,10 @@ def build_backbone(spec: BackboneSpec, input_shape: InputShape, statistics: Inpu
     Raises:
         UnknownNameError: no backbone of that name.
         InvalidInputError: the backbone can't take inputs of that shape.
+        DataUnavailableError: pretrained weights can't be fetched.
     """
     body = copy.deepcopy(spec) if isinstance(spec, nn.Module) else _body_by_name(spec, input_shape)
-    return Backbone(body, input_shape, _pretrained_statistics(spec, body) or statistics)
+    return Backbone(body, input_shape, _pretrained_statistics(spec, body, input_shape) or statistics)
 
 
 def default_image_size(spec: BackboneSpec) -> int:
@@ -155,18 +156,27 @@ def _timm_body(name: str, input_shape: InputShape) -> nn.Module:
         raise UnknownNameError("backbone", name, [*BACKBONES, *close])
     if len(input_shape) != 3:
         raise InvalidInputError(f"backbone {name!r} takes images (N, C, H, W), got features of shape {input_shape}")
-    model: nn.Module = timm.create_model(
-        model_name, pretrained=name.endswith(PRETRAINED_SUFFIX), num_classes=0, in_chans=input_shape[0]
-    )
+    pretrained = name.endswith(PRETRAINED_SUFFIX)
+    try:
+        model: nn.Module = timm.create_model(
+            model_name, pretrained=pretrained, num_classes=0, in_chans=input_shape[0]
+        )
+    except (OSError, RuntimeError) as error:
+        if not pretrained:
+            raise
+        raise DataUnavailableError(f"can't get the pretrained weights of {model_name!r}: {error}") from error
     return model
 
 
-def _pretrained_statistics(spec: BackboneSpec, body: nn.Module) -> InputStatistics | None:
+def _pretrained_statistics(spec: BackboneSpec, body: nn.Module, input_shape: InputShape) -> InputStatistics | None:
     """Pretrained weights expect the normalisation that they were trained with."""
     if isinstance(spec, nn.Module) or not spec.endswith(PRETRAINED_SUFFIX):
         return None
     settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]
-    return InputStatistics(torch.tensor(settings["mean"]), torch.tensor(settings["std"]))
+    mean, deviation = torch.tensor(settings["mean"]), torch.tensor(settings["std"])
+    if len(mean) != input_shape[0]:  # timm folds the weights of RGB into other numbers of channels
+        mean, deviation = mean.mean().expand(input_shape[0]), deviation.mean().expand(input_shape[0])
+    return InputStatistics(mean, deviation)
 
 
 def _probe_feature_dim(backbone: Backbone, input_shape: InputShape) -> int:
@@ -175,7 +185,7 @@ def _probe_feature_dim(backbone: Backbone, input_shape: InputShape) -> int:
     try:
         with torch.no_grad():
             features = backbone(torch.zeros(2, *input_shape))
-    except RuntimeError as error:
+    except Exception as error:  # a module of timm or of the user may raise anything
         raise InvalidInputError(f"the backbone can't take inputs of shape {input_shape}: {error}") from error
     finally:
         backbone.train(was_training)

@@ -1,0 +1,33 @@
+"""What every calibrator of the registry must hold to."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from shiftcal.calibrators import CALIBRATORS
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.errors import InvalidInputError
+from shiftcal.fitting import Recipe, fit_model, load_model
+
+pytestmark = pytest.mark.parametrize("name", CALIBRATORS)
+
+
+def test_it_stands_in_the_file_of_its_name(name: str) -> None:
+    assert CALIBRATORS[name].__module__ == f"shiftcal.calibrators.{name.replace('-', '_')}"
+    assert CALIBRATORS[name].__doc__
+
+
+def test_it_calibrates_and_survives_saving(name: str, features: ShiftProblem, tmp_path: Path) -> None:
+    model = fit_model(features, Recipe.from_names("source-only", name, training={"epochs": 2}))
+    logits = model.predict(features.source.inputs).logits
+    assert logits.shape == (len(features.source), 3)
+    assert torch.isfinite(logits).all()
+    model.save(tmp_path / "model.pt")
+    assert torch.equal(load_model(tmp_path / "model.pt").predict(features.source.inputs).logits, logits)
+
+
+def test_without_held_out_data_it_says_so(name: str, features: ShiftProblem) -> None:
+    recipe = Recipe.from_names("source-only", name, training={"epochs": 1, "validation_fraction": 0.0})
+    with pytest.raises(InvalidInputError, match="held-out source data"):
+        fit_model(features, recipe)

@@ -1,0 +1,96 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.data.inputs import ArrayInputs
+from shiftcal.data.views import ViewMaker
+from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
+from shiftcal.models.backbones import InputStatistics, build_backbone
+from shiftcal.models.networks import Blueprint
+
+
+def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:
+    return fit_model(
+        problem, Recipe.from_names("drl", method_options=options, training={"epochs": 40, "batch_size": 32})
+    )
+
+
+def median_ratio(model: FittedModel, problem: ShiftProblem) -> tuple[float, float]:
+    assert problem.target is not None
+    source = model.predict(problem.source.inputs).density_ratio.median()
+    target = model.predict(problem.target.inputs).density_ratio.median()
+    return float(source), float(target)
+
+
+def test_ratio_tells_the_domains_apart_and_stays_within_its_bound(features: ShiftProblem) -> None:
+    source, target = median_ratio(fitted(features, ratio_bound=5.0, ratio_strength=1.0), features)
+    assert 1 < source <= 5
+    assert 1 / 5 <= target < 1
+
+
+@pytest.mark.parametrize("dual_weight", [0.0, 0.1])
+def test_ratio_is_near_one_where_there_is_no_shift(features: ShiftProblem, dual_weight: float) -> None:
+    """Without the mean-one constraint the dual term drove the ratio to its lower bound on both domains."""
+    same = replace(features, target=features.source.without_labels())
+    for ratio in median_ratio(fitted(same, dual_weight=dual_weight, ratio_strength=1.0), same):
+        assert 0.5 < ratio < 2
+
+
+def test_strength_zero_is_source_only_training(features: ShiftProblem) -> None:
+    """R = 1 and r = 0: the task gradient is that of cross-entropy, from the same start and the same batches."""
+    robust = fitted(features, ratio_strength=0.0)
+    plain = fit_model(features, Recipe.from_names("source-only", training={"epochs": 40, "batch_size": 32}))
+    got = torch.softmax(robust.predict(features.source.inputs).logits, dim=-1)
+    expected = torch.softmax(plain.predict(features.source.inputs).logits, dim=-1)
+    torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
+
+
+def test_target_predictions_are_more_cautious_than_without_the_ratio(features: ShiftProblem) -> None:
+    assert features.target is not None
+    confidence = []
+    for strength in (0.0, 1.0):
+        logits = fitted(features, ratio_strength=strength).predict(features.target.inputs).logits
+        confidence.append(float(torch.softmax(logits, dim=-1).max(dim=-1).values.mean()))
+    assert confidence[1] < confidence[0]
+
+
+def test_each_update_reaches_its_own_parameters_only(features: ShiftProblem) -> None:
+    for kind in ("shared", "separate"):
+        method = DistributionallyRobust(ratio_network=kind)  # type: ignore[arg-type]
+        network = new_network(method)
+        for update in method.training_step(network, one_batch(features)):
+            network.zero_grad()
+            update.loss.backward()  # type: ignore[no-untyped-call]
+            reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
+            assert reached == {update.optimizer}
+
+
+def test_separate_ratio_network_shares_nothing_with_the_task() -> None:
+    network = new_network(DistributionallyRobust(ratio_network="separate"))
+    assert network.ratio is not None
+    task, ratio = set(network.task.parameters()), set(network.ratio.parameters())
+    assert task.isdisjoint(ratio)
+    assert len(ratio) > len(set(new_network(DistributionallyRobust()).ratio.parameters()))  # type: ignore[union-attr]
+
+
+def new_network(method: DistributionallyRobust) -> RobustNetwork:
+    statistics = InputStatistics(torch.zeros(4), torch.ones(4))
+    return method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True))
+
+
+def one_batch(problem: ShiftProblem) -> Batch:
+    assert isinstance(problem.source.inputs, ArrayInputs)
+    assert problem.target is not None
+    rows = np.arange(16, dtype=np.int64)
+    return Batch(
+        problem.source.inputs.fetch(rows),
+        torch.from_numpy(problem.source.labels[rows]),
+        problem.target.inputs.fetch(rows),
+        torch.from_numpy(rows),
+        ViewMaker(0, 0),
+    )

@@ -1,0 +1,138 @@
+import doctest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import shiftcal.estimator
+from shiftcal import AdaptiveClassifier
+from shiftcal.data import ArrayInputs, LabelledDomain, UnlabelledDomain
+from shiftcal.errors import CheckpointError, InvalidInputError
+
+
+# check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
+@parametrize_with_checks([AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)])
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_docstring_example_runs() -> None:
+    assert doctest.testmod(shiftcal.estimator).failed == 0
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load_digits()
+    return (data.images[:300] * 15).astype(np.uint8), data.target[:300]
+
+
+def small(**changes: Any) -> AdaptiveClassifier:
+    return AdaptiveClassifier(**{"epochs": 2, **changes})
+
+
+def test_image_forms_give_the_same_result(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, labels = digits
+    tensor = torch.from_numpy(images).unsqueeze(1).float() / 255
+    forms = [images, images[..., None], tensor, TensorDataset(tensor)]
+    expected = small().fit(images, labels, images).predict_proba(images)
+    for form in forms[1:]:
+        np.testing.assert_allclose(small().fit(form, labels, form).predict_proba(form), expected, atol=1e-5)
+
+
+def test_labelled_datasets_and_domains_need_no_y(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, labels = digits
+    tensor = torch.from_numpy(images).unsqueeze(1).float() / 255
+    expected = small().fit(tensor, labels, tensor).predict_proba(tensor)
+    dataset = TensorDataset(tensor, torch.from_numpy(labels))
+    np.testing.assert_allclose(small().fit(dataset, X_target=dataset).predict_proba(dataset), expected, atol=1e-5)
+    source = LabelledDomain("s", ArrayInputs(tensor), labels.astype(np.int64), tuple(range(10)))
+    target = UnlabelledDomain("t", ArrayInputs(tensor))
+    np.testing.assert_allclose(small().fit(source, X_target=target).predict_proba(target), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["b", "a"], [True, False], [("x", 1), ("y", 2)], [1, "one"], [2.5, -1.0]],
+    ids=lambda names: repr(names[0]),
+)
+def test_labels_of_any_hashable_type(names: list[Any], tmp_path: Path) -> None:
+    X = np.concatenate([np.zeros((30, 2)), np.ones((30, 2))]) + np.random.default_rng(0).normal(size=(60, 2)) * 0.1
+    y = [names[0]] * 30 + [names[1]] * 30
+    classifier = AdaptiveClassifier(epochs=60).fit(torch.from_numpy(X).float(), y)
+    assert set(classifier.classes_.tolist()) == set(names)
+    assert classifier.predict(torch.from_numpy(X).float()).tolist() == y
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run")
+    assert loaded.predict(torch.from_numpy(X).float()).tolist() == y
+
+
+def test_without_a_target_the_ratio_is_one() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    classifier = small().fit(X, X[:, 0] > 0)
+    assert classifier.density_ratio(X).tolist() == [1.0] * 60
+
+
+def test_save_and_load_give_the_same_classifier(digits: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    images, labels = digits
+    classifier = small(calibrator="temperature", method_options={"ratio_strength": 0.5}).fit(images, labels, images)
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(str(tmp_path / "run"))
+    assert np.array_equal(loaded.predict_proba(images), classifier.predict_proba(images))
+    assert np.array_equal(loaded.density_ratio(images), classifier.density_ratio(images))
+    assert loaded.classes_.dtype == classifier.classes_.dtype
+    refitted = clone(loaded).fit(images, labels, images)
+    assert np.array_equal(refitted.predict_proba(images), classifier.predict_proba(images))
+
+
+def test_a_module_of_the_users_own_is_the_backbone(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    body = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
+    before = body[0].weight.clone()
+    classifier = small(backbone=body).fit(X, X[:, 0] > 0, X)
+    assert torch.equal(body[0].weight, before)
+    classifier.save(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="backbone=module"):
+        AdaptiveClassifier.load(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run", backbone=body)
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+
+
+def test_it_works_in_pipelines_and_searches() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    search = GridSearchCV(small(), {"method": ["source-only", "drl"], "epochs": [1, 20]}, cv=2).fit(X, y)
+    assert search.best_params_["epochs"] == 20
+    assert make_pipeline(StandardScaler(), small()).fit(X, y).predict(X).shape == (60,)
+
+
+def test_unfitted_and_mismatched_use_is_refused(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, labels = digits
+    with pytest.raises(NotFittedError):
+        small().predict(images)
+    with pytest.raises(InvalidInputError, match=r"source's shape \(1, 8, 8\), got \(1, 6, 6\)"):
+        small().fit(images, labels, images[:, :6, :6])
+    classifier = small(epochs=1).fit(images, labels)
+    with pytest.raises(InvalidInputError, match=r"expected inputs of shape \(1, 8, 8\)"):
+        classifier.predict(images[:, :6, :6])
+
+
+def test_a_random_state_object_and_none_are_taken() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for state in (None, np.random.RandomState(3)):
+        assert small(random_state=state).fit(X, X[:, 0] > 0).predict(X).shape == (40,)
+
+
+def test_options_are_not_given_twice() -> None:
+    with pytest.raises(InvalidInputError, match="must not repeat 'epochs'"):
+        small(training_options={"epochs": 3}).fit(np.zeros((4, 2)), [0, 1, 0, 1])

@@ -1,0 +1,26 @@
+import pytest
+import torch
+from torch import nn
+
+from shiftcal.methods.base import OptimizerPlan, Schedule
+from shiftcal.training.optimizers import build_optimizer, build_schedule, schedule_factor
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [("constant", [1, 1, 1, 1]), ("cosine", [1, 0.5, 0.1464466, 0]), ("step", [1, 0.1, 0.01, 0.001])],
+)
+def test_schedules_at_a_few_points(schedule: Schedule, expected: list[float]) -> None:
+    factor = schedule_factor(schedule)
+    assert [factor(done) for done in (0.0, 0.5, 0.75, 1.0)] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_schedule_drives_the_step_size(kind: str) -> None:
+    plan = OptimizerPlan([nn.Parameter(torch.zeros(1))], kind, 0.1, 0.0, "cosine")  # type: ignore[arg-type]
+    optimizer = build_optimizer(plan)
+    schedule = build_schedule(plan, optimizer, num_steps=10)
+    for _ in range(5):
+        optimizer.step()
+        schedule.step()
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)

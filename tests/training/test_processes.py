@@ -1,0 +1,81 @@
+"""Real processes: two of torchrun against one, a kill and a Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shiftcal.predictions import load_predictions
+
+# Two processes of torch share two cores here.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(0)
+    labels = np.arange(200) % 4
+    source = 2 * np.eye(4, 6)[labels] + generator.normal(size=(200, 6))
+    path = tmp_path / "data.npz"
+    np.savez(path, s_x=source.astype(np.float32), s_y=labels, t_x=(source + 0.7).astype(np.float32), t_y=labels)
+    return path
+
+
+def fit_command(data: Path, out: Path, *further: str) -> list[str]:
+    specs = ["--source", f"{data}:s", "--target", f"{data}:t", "--out", str(out)]
+    settings = ["--set", "batch_size=32", "--set", "checkpoint_seconds=0"]
+    return ["-m", "shiftcal", "fit", *specs, *settings, *further]
+
+
+def run(command: list[str]) -> None:
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_two_processes_give_the_metrics_of_one(data: Path, tmp_path: Path) -> None:
+    run([sys.executable, *fit_command(data, tmp_path / "one", "--set", "epochs=5")])
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run([*torchrun, *fit_command(data, tmp_path / "two", "--set", "epochs=5")])
+    one, two = (json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("one", "two"))
+    for domain in ("source", "target"):
+        for metric, value in one[domain].items():
+            assert two[domain][metric] == pytest.approx(value, abs=1e-4), (domain, metric)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_run_resumes_to_the_same_result(data: Path, tmp_path: Path, how: signal.Signals) -> None:
+    many = ("--set", "epochs=60")
+    run([sys.executable, *fit_command(data, tmp_path / "whole", *many)])
+
+    stopped = tmp_path / "stopped"
+    process = subprocess.Popen(
+        [sys.executable, *fit_command(data, stopped, *many)], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_epoch(stopped / "history.jsonl", 3)
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=60)
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert "--resume" in errors
+    assert not (stopped / "metrics.json").exists()
+
+    run([sys.executable, *fit_command(data, stopped, *many, "--resume")])
+    for name in ("source", "target"):
+        expected = load_predictions(tmp_path / "whole" / "predictions" / f"{name}.npz")
+        got = load_predictions(stopped / "predictions" / f"{name}.npz")
+        assert np.array_equal(got.probabilities, expected.probabilities)
+    epochs = [json.loads(line)["epoch"] for line in (stopped / "history.jsonl").read_text().splitlines()]
+    assert epochs == list(range(1, 61))
+
+
+def wait_for_epoch(history: Path, epoch: int) -> None:
+    deadline = time.monotonic() + 60
+    while not history.exists() or len(history.read_text().splitlines()) < epoch:
+        assert time.monotonic() < deadline, "training did not start"
+        time.sleep(0.01)

@@ -1,0 +1,137 @@
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from shiftcal.data.batches import PseudoLabels, ShiftProblem
+from shiftcal.errors import CheckpointError, InvalidInputError, TrainingInterrupted
+from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.methods.base import EpochOutlook
+from shiftcal.methods.source_only import SourceOnly
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTraining(SourceOnly):
+    """Takes the most confident half of the target as labelled, anew for each epoch after the first."""
+
+    def choose_pseudo_labels(self, outlook: EpochOutlook) -> PseudoLabels | None:
+        if outlook.epoch == 0:
+            return None
+        confidence, labels = torch.softmax(outlook.predict_target().logits, dim=-1).max(dim=-1)
+        rows = confidence.argsort(descending=True, stable=True)[: len(confidence) // 2]
+        return PseudoLabels(rows.numpy().astype(np.int64), labels[rows].numpy().astype(np.int64))
+
+
+@pytest.fixture
+def self_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("shiftcal.methods").methods.METHODS, "self-training", SelfTraining)
+
+
+def logits(model: FittedModel, problem: ShiftProblem) -> torch.Tensor:
+    return model.predict(problem.source.inputs).logits
+
+
+def recipe(method: str = "drl", **training: Any) -> Recipe:
+    return Recipe.from_names(method, training={"epochs": 3, "batch_size": 16, "checkpoint_seconds": 0.0, **training})
+
+
+@pytest.mark.usefixtures("self_training")
+def test_pseudo_labels_take_part_and_are_resumed(features: ShiftProblem, tmp_path: Path) -> None:
+    whole = fit_model(features, recipe("self-training"))
+    assert [record.get("pseudo_labels") for record in whole.history] == [None, 60, 60]
+    interrupt_in_step(10, features, recipe("self-training"), tmp_path / "c.pt")
+    state = torch.load(tmp_path / "c.pt", weights_only=True)["training"]
+    assert (state["epoch"], state["step"], len(state["pseudo_labels"]["rows"])) == (1, 3, 60)
+    resumed = fit_model(features, recipe("self-training"), checkpoint=tmp_path / "c.pt", resume=True)
+    assert torch.equal(logits(resumed, features), logits(whole, features))
+
+
+def interrupt_in_step(step: int, problem: ShiftProblem, how: Recipe, checkpoint: Path) -> None:
+    """A real SIGINT, sent by the training step itself."""
+    import os
+    import signal
+    from unittest import mock
+
+    from shiftcal.training.trainer import Trainer
+
+    steps = 0
+    original = Trainer._step
+
+    def counted(self: Trainer, batch: Any) -> dict[str, float]:
+        nonlocal steps
+        steps += 1
+        if steps == step:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, batch)
+
+    with mock.patch.object(Trainer, "_step", counted), pytest.raises(TrainingInterrupted, match="stopped in epoch"):
+        fit_model(problem, how, checkpoint=checkpoint)
+
+
+def test_ctrl_c_without_a_checkpoint_is_an_ordinary_interrupt(features: ShiftProblem) -> None:
+    def interrupt(history: list[dict[str, float]]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_model(features, recipe(), after_epoch=interrupt)
+
+
+def test_resuming_with_other_options_is_refused(features: ShiftProblem, tmp_path: Path) -> None:
+    interrupt_in_step(2, features, recipe(), tmp_path / "c.pt")
+    with pytest.raises(CheckpointError, match="other options"):
+        fit_model(features, recipe(batch_size=32), checkpoint=tmp_path / "c.pt", resume=True)
+
+
+def test_number_of_workers_changes_nothing(features: ShiftProblem) -> None:
+    expected = logits(fit_model(features, recipe()), features)
+    assert torch.equal(logits(fit_model(features, recipe(num_workers=2)), features), expected)
+
+
+def test_bfloat16_is_close_to_float32(images: ShiftProblem) -> None:
+    exact = torch.softmax(logits(fit_model(images, recipe()), images), dim=-1)
+    mixed = torch.softmax(logits(fit_model(images, recipe(precision="bf16")), images), dim=-1)
+    assert not torch.equal(exact, mixed)
+    assert (exact - mixed).abs().max() < 0.1
+
+
+def test_gradient_clipping_bounds_the_step(features: ShiftProblem) -> None:
+    """Plain SGD without decay and momentum's memory: after one step the weights have moved by at most clip x rate."""
+    moved = []
+    for clip in (None, 1e-6):
+        how = Recipe.from_names(
+            "source-only",
+            method_options={"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 0.0, "schedule": "constant"},
+            training={"epochs": 1, "batch_size": 120, "validation_fraction": 0.0, "gradient_clip": clip},
+        )
+        moved.append(logits(fit_model(features, how), features))
+    assert (moved[0] - moved[1]).abs().max() > 1e-2
+
+
+def test_moving_average_is_what_predicts(features: ShiftProblem) -> None:
+    def fitted(decay: float) -> FittedModel:
+        return fit_model(
+            features, Recipe.from_names("source-only", method_options={"ema_decay": decay}, training={"epochs": 2})
+        )
+
+    assert not torch.equal(logits(fitted(0.0), features), logits(fitted(0.99), features))
+
+
+def test_divergence_is_an_error_with_advice(features: ShiftProblem) -> None:
+    how = Recipe.from_names(
+        "source-only", method_options={"learning_rate": 1e30, "optimizer": "sgd"}, training={"epochs": 5}
+    )
+    with pytest.raises(InvalidInputError, match=r"training diverged.*smaller learning_rate"):
+        fit_model(features, how)
+
+
+def test_history_has_losses_and_validation_and_is_plain(features: ShiftProblem) -> None:
+    history = fit_model(features, recipe()).history
+    for record in history:
+        assert {"epoch", "task_loss", "domain_loss", "validation_accuracy", "validation_loss", "seconds"} <= set(
+            record
+        )
+    json.dumps(history)
