@@ -21,10 +21,11 @@ from tqdm.auto import tqdm
 
 from shiftcal.calibrators import calibrator_class
 from shiftcal.config import RunConfig
+from shiftcal.data.domains import LabelledDomain
 from shiftcal.errors import InvalidInputError, OutputError
-from shiftcal.experiment import LoadedData, finish_run, load_data, read_contents
+from shiftcal.experiment import LoadedData, check_same_options, finish_run, load_data, read_contents
 from shiftcal.files import check_writable_folder, written_whole
-from shiftcal.fitting import fit_model, load_model, source_split
+from shiftcal.fitting import check_held_out, fit_model, load_model, source_split
 from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
 from shiftcal.run_folder import RunFolder
 from shiftcal.tasks import Task
@@ -120,18 +121,23 @@ def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> Compari
         OutputError: the folder holds cells of other options.
         TrainingInterrupted: a signal came; the same call goes on from there.
     """
-    check_writable_folder(out)
+    _check_folder(out)
     for task in plan.tasks:
         for contender in plan.contenders:
             # Everything that can be wrong with names and values is found before anything runs.
+            if any(setting.startswith("random_state=") for setting in (*plan.settings, *contender.settings)):
+                raise InvalidInputError("random_state can't be set in a comparison: it is the number of each seed")
             plan.config(task, contender, 0).recipe()
+    cells = _cells(plan, out)
+    if len({cell.path for cell in cells.values()}) < len(cells):
+        raise InvalidInputError("two tasks or methods would share a folder: their names differ in punctuation only")
     trainings = [training for training in _trainings(plan) if not _is_finished(plan, training, out)]
     _check_data(plan, trainings)
     for _ in tqdm(
         _carried_out(plan, trainings, out, jobs), "comparing", total=len(trainings), unit="model", disable=None
     ):
         pass
-    return write_tables(out, _cells(plan, out))
+    return write_tables(out, cells)
 
 
 def write_tables(
@@ -170,6 +176,12 @@ def find_cells(out: Path) -> dict[tuple[str, str, int], RunFolder]:
     return found
 
 
+def _check_folder(out: Path) -> None:
+    check_writable_folder(out)
+    if out.is_dir() and any(out.iterdir()) and not (out / "cells").is_dir():
+        raise OutputError(f"{str(out)!r} holds other files than a comparison; choose a new or empty folder")
+
+
 def _trainings(plan: ComparisonPlan) -> Iterator[_Training]:
     by_trained: dict[Contender, list[Contender]] = {}
     for contender in plan.contenders:
@@ -201,36 +213,25 @@ def _is_finished(plan: ComparisonPlan, training: _Training, out: Path) -> bool:
     for contender in (training.trained, *training.contenders):
         cell = _cell(out, training.task, contender, training.seed)
         if cell.is_finished:
-            _check_same(plan.config(training.task, contender, training.seed), cell)
+            check_same_options(plan.config(training.task, contender, training.seed), cell)
         elif contender in training.contenders:
             finished = False
     return finished
 
 
-def _check_same(config: RunConfig, cell: RunFolder) -> None:
-    """Raise if a finished cell was made with other options: its numbers would not be on equal terms."""
-    wanted: dict[str, Any] = {**config.data(), **config.recipe().as_plain()}
-    found = cell.read_config()
-    # What decides nothing about the result may differ, and "auto" is resolved in the cell.
-    for content in (wanted, found):
-        content["training"] = {k: v for k, v in content["training"].items() if k not in _WITHOUT_INFLUENCE}
-    if wanted["backbone"] == "auto":
-        wanted["backbone"] = found["backbone"]
-    different = [key for key in wanted if wanted[key] != found.get(key)]
-    if different:
-        raise OutputError(
-            f"{str(cell.path)!r} was made with another {different[0]} ({found.get(different[0])!r}, now "
-            f"{wanted[different[0]]!r}); choose another --out, or remove that folder"
-        )
-
-
-_WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
-
-
 def _check_data(plan: ComparisonPlan, trainings: Sequence[_Training]) -> None:
     """Load each task's data once before anything runs, so that what is absent is said at once."""
     for training in {training.task: training for training in trainings}.values():
-        _task_data(plan.config(training.task, training.trained, 0), plan.download)
+        data = _task_data(plan.config(training.task, training.trained, 0), plan.download)
+        if not isinstance(data.test, LabelledDomain):
+            raise InvalidInputError(
+                f"task {training.task.name!r}: a comparison needs labels of the target for evaluation (training does "
+                "not see them). Give a labelled target, or labelled test data: SOURCE->TARGET@TEST."
+            )
+        for contender in plan.contenders:
+            recipe = plan.config(training.task, contender, 0).recipe()
+            if recipe.calibrator is not None:
+                check_held_out(recipe, source_split(data.problem.source, recipe.training)[1])
 
 
 def _carried_out(plan: ComparisonPlan, trainings: Sequence[_Training], out: Path, jobs: int) -> Iterable[None]:

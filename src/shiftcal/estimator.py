@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +172,9 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "labels are missing in the source: this classifier requires y to be passed, but the target y is None"
             )
         if _is_table(X):
-            X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
-            check_classification_targets(y)
+            with _as_own_error("X and y"):
+                X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
+                check_classification_targets(y)
         inputs = inputs_from(X, "X")
         if len(y) != len(inputs):
             raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(y)} labels")
@@ -180,7 +182,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Any, name: str, *, reset: bool) -> Inputs:
         if _is_table(X):
-            X = validate_data(self, X, dtype=np.float32, reset=reset)
+            with _as_own_error(name):
+                X = validate_data(self, X, dtype=np.float32, reset=reset)
         return inputs_from(X, name)
 
     def _outputs(self, X: Any) -> Any:
@@ -192,6 +195,15 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
+
+
+@contextmanager
+def _as_own_error(name: str) -> Iterator[None]:
+    """Errors of scikit-learn's checks as errors of this library that say which argument is meant."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
 
 
 def _is_table(X: Any) -> bool:

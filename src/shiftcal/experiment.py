@@ -12,7 +12,7 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ImageFormat
 from shiftcal.data.specs import load_domain, load_pair
-from shiftcal.errors import InvalidInputError, OutputError
+from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
 from shiftcal.evaluation import predict_domain, summarize
 from shiftcal.files import check_writable_folder
 from shiftcal.fitting import FittedModel, fit_model, source_split
@@ -48,16 +48,25 @@ def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, downlo
     folder = RunFolder(out)
     if is_main_process():
         check_run_folder(folder, resume=resume)
+        if folder.is_started:
+            check_same_options(config, folder)
     if folder.is_finished:
         return folder
     data = load_data(config, download=download)
     if is_main_process():
         folder.write_config({**config.data(), **recipe.as_plain()})
-    model = fit_model(
-        data.problem, recipe, checkpoint=folder.checkpoint, resume=resume, after_epoch=folder.write_history
-    )
+    try:
+        model = fit_model(
+            data.problem, recipe, checkpoint=folder.checkpoint, resume=resume, after_epoch=folder.write_history
+        )
+        if is_main_process():
+            finish_run(folder, model, data, config)
+    except ShiftcalError:
+        # Without a checkpoint there is nothing to resume, and the same command shall work once its input is mended.
+        if is_main_process() and not folder.checkpoint.exists():
+            folder.withdraw()
+        raise
     if is_main_process():
-        finish_run(folder, model, data, config)
         report_run(folder)
     return folder
 
@@ -69,6 +78,31 @@ def check_run_folder(folder: RunFolder, *, resume: bool) -> None:
         raise OutputError(f"{str(folder.path)!r} already holds a run; choose another folder, or add --resume")
     if not folder.is_started and folder.path.is_dir() and any(folder.path.iterdir()):
         raise OutputError(f"{str(folder.path)!r} holds other files; choose a new or empty folder")
+
+
+# Options that decide nothing about the result: they may differ when a run goes on.
+_WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
+
+
+def check_same_options(config: RunConfig, folder: RunFolder) -> None:
+    """Raise `OutputError` if the run in the folder was begun with other data or options than the configuration's."""
+    wanted = _decisive({**config.data(), **config.recipe().as_plain()})
+    found = _decisive(folder.read_config())
+    if wanted["backbone"] == "auto":  # which a run resolves
+        wanted["backbone"] = found.get("backbone")
+    different = next((key for key in wanted if wanted[key] != found.get(key)), None)
+    if different is not None:
+        raise OutputError(
+            f"{str(folder.path)!r} was made with another {different}: {found.get(different)!r} then, "
+            f"{wanted[different]!r} now. Give the same options, choose another --out, or remove that folder."
+        )
+
+
+def _decisive(content: Mapping[str, Any]) -> dict[str, Any]:
+    nested = {"method_options", "training"}
+    flat = {key: value for key, value in content.items() if key not in nested}
+    flat |= {**content.get("method_options", {}), **content.get("training", {})}
+    return {key: value for key, value in flat.items() if key not in _WITHOUT_INFLUENCE}
 
 
 def load_data(config: RunConfig, *, download: bool) -> LoadedData:
@@ -95,11 +129,12 @@ def finish_run(
     facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the model, its predictions and its metrics; further facts go on the run's card."""
-    folder.write_model(model, config.data(), facts)
     _, validation = source_split(data.problem.source, model.recipe.training)
     # A source too small to hold anything out is shown as it is; `held_out` in the metrics says so.
     source = predict_domain(model, validation or data.problem.source)
     target = predict_domain(model, data.test, keep_examples=True)
+    # Written only now: data that can't be read leaves no model that looks like that of a finished run.
+    folder.write_model(model, config.data(), facts)
     save_predictions(source, folder.source_predictions)
     save_predictions(target, folder.target_predictions)
     folder.write_metrics(
@@ -150,6 +185,11 @@ def _test_data(
         shape = source.inputs.shape
         image_format = ImageFormat(size=shape[1], channels=shape[0]) if source.inputs.kind == "images" else None
         test = load_domain(config.test, image_format=image_format, download=download)
+        if test.inputs.shape != shape:
+            raise InvalidInputError(
+                f"test data: expected {source.inputs.kind} of the source's shape {shape}, got {test.inputs.shape} "
+                f"({test.name!r})"
+            )
         if isinstance(test, LabelledDomain):
             test.labels_among(source.classes)
         return test

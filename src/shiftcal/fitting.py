@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -124,14 +125,7 @@ class FittedModel:
         recipe = self.recipe.with_calibrator(name)
         if recipe.calibrator is None:
             return replace(self, recipe=recipe, calibrator_state=None)
-        if validation is None:
-            raise InvalidInputError(
-                f"calibrator {name!r} needs held-out source data and the source is too small to hold any out: "
-                f"expected a class with at least {1 / self.recipe.training.validation_fraction:.0f} rows "
-                "(or set a larger validation_fraction)"
-                if self.recipe.training.validation_fraction > 0
-                else f"calibrator {name!r} needs held-out source data, but validation_fraction is 0"
-            )
+        validation = check_held_out(recipe, validation)
         labels = torch.from_numpy(validation.labels)
         target_outputs = None if target is None else self._raw_outputs(target.inputs)
         state = recipe.calibrator.fit(self._raw_outputs(validation.inputs), labels, target_outputs)
@@ -168,12 +162,18 @@ def fit_model(
     """
     training = recipe.training
     train_part, validation = source_split(problem.source, training)
+    if recipe.calibrator is not None:
+        check_held_out(recipe, validation)
     recipe = replace(recipe, backbone=resolve_backbone(recipe.backbone, problem.source.inputs.shape))
     started = time.monotonic()
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
         trainer = _prepared_trainer(replace(problem, source=train_part), recipe, fabric)
         if resume and checkpoint is not None and checkpoint.exists():
-            trainer.restore(_training_state(checkpoint, recipe))
+            state = _training_state(checkpoint, recipe)
+            if state is None:
+                own_backbone = None if isinstance(recipe.backbone, str) else recipe.backbone
+                return load_model(checkpoint, backbone=own_backbone)
+            trainer.restore(state)
 
         def snapshot() -> FittedModel:
             return FittedModel(
@@ -207,6 +207,23 @@ def fit_model(
 def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[LabelledDomain, LabelledDomain | None]:
     """The parts of the source that training uses and that it holds out: the same for every method and calibrator."""
     return hold_out(source, training.validation_fraction, training.random_state)
+
+
+def check_held_out(recipe: Recipe, validation: LabelledDomain | None) -> LabelledDomain:
+    """The held-out source data that the recipe's calibrator is fitted to.
+
+    Raises:
+        InvalidInputError: nothing was held out.
+    """
+    if validation is not None:
+        return validation
+    name, fraction = recipe.calibrator_name, recipe.training.validation_fraction
+    raise InvalidInputError(
+        f"calibrator {name!r} needs held-out source data and the source is too small to hold any out: "
+        f"expected a class with at least {math.ceil(1 / fraction)} rows (or set a larger validation_fraction)"
+        if fraction > 0
+        else f"calibrator {name!r} needs held-out source data, but validation_fraction is 0"
+    )
 
 
 def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
@@ -299,16 +316,15 @@ def _plain_labels(classes: tuple[Hashable, ...]) -> list[Any]:
     return plain
 
 
-def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any]:
+def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | None:
+    """Where training stands; None if it has ended and the checkpoint is its model."""
     content = load_checkpoint(checkpoint)
-    if content["training"] is None:
-        raise CheckpointError(f"the run of {str(checkpoint)!r} is finished; there is nothing to resume")
     if content["model"]["recipe"] != recipe.as_plain():
         raise CheckpointError(
             f"{str(checkpoint)!r} was made with other options; resume with the same ones, or start a new run\n"
             f"  then: {content['model']['recipe']}\n  now:  {recipe.as_plain()}"
         )
-    state: Mapping[str, Any] = content["training"]
+    state: Mapping[str, Any] | None = content["training"]
     return state
 
 

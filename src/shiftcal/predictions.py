@@ -98,7 +98,8 @@ def load_predictions(path: Path) -> Predictions:
         InvalidInputError: it is damaged or something else.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here: of a damaged archive NumPy would leave the file open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             examples = None
             if "example_rows" in arrays:
                 examples = ExampleImages(arrays["example_rows"], arrays["example_images"])

