@@ -28,7 +28,7 @@ from shiftcal.files import check_writable_folder, written_whole
 from shiftcal.fitting import check_held_out, fit_model, load_model, source_split
 from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
 from shiftcal.run_folder import RunFolder
-from shiftcal.tasks import Task
+from shiftcal.tasks import SEPARATOR, Task
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def write_tables(
         for (task, method, seed), folder in folders.items()
         if (task, seed) == (shown_task, shown_seed)
     ]
-    title = f"Comparison, with {shown_task} (seed {shown_seed}) in detail"
+    title = f"Comparison; in detail: {shown_task.replace(SEPARATOR, ' → ')}, seed {shown_seed}"
     write_report(shown, report or out / "report.html", title=title, table=table)
     return table
 
@@ -203,7 +203,7 @@ def _cells(plan: ComparisonPlan, out: Path) -> dict[tuple[str, str, int], RunFol
 
 def _cell(out: Path, task: Task, contender: Contender, seed: int) -> RunFolder:
     # Names become folders: whatever a file system may refuse is written as a dash or underscore.
-    task_name = re.sub(r"[^\w.+=-]+", "_", task.name.replace("->", "--"))
+    task_name = re.sub(r"[^\w.+=-]+", "_", task.name.replace(SEPARATOR, "--"))
     contender_name = re.sub(r"[^\w.+=-]+", "_", contender.name)
     return RunFolder(out / "cells" / task_name / contender_name / f"seed-{seed}")
 

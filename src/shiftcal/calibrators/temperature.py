@@ -1,6 +1,10 @@
 """Temperature scaling (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, arXiv 1706.04599).
 
-probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
+    probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
+
+A small held-out set is often classified without an error; its likelihood is then highest at T = 0, where every
+prediction is certain. As Platt (1999) does for his scaling, the labels are smoothed by 1 / (N + 1), which rules that
+out and vanishes as N grows.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.calibrators.base import Calibrator, State
 from shiftcal.methods.base import Outputs
 
-# exp(-7) to exp(7): on separable data the best temperature is 0, which must not turn into a division by it.
+# The search covers temperatures from exp(-7) to exp(7).
 _LOG_LIMIT = 7.0
 
 
@@ -33,8 +37,11 @@ def fit_temperature(logits: Tensor, labels: Tensor, weights: Tensor | None = Non
     exact = logits.double()
     importance = torch.ones(len(logits), dtype=torch.float64) if weights is None else weights.double()
 
+    smoothing = 1 / (len(labels) + 1)
+
     def loss(log_inverse: float) -> float:
-        losses = cross_entropy(exact * math.exp(log_inverse), labels, reduction="none")
+        scaled = exact * math.exp(log_inverse)
+        losses = cross_entropy(scaled, labels, reduction="none", label_smoothing=smoothing)
         return float((importance * losses).mean())
 
     found = minimize_scalar(loss, bounds=(-_LOG_LIMIT, _LOG_LIMIT), method="bounded", options={"xatol": 1e-8})

@@ -32,7 +32,7 @@ def test_half_takes_turns_within_each_class() -> None:
 def test_uci_digits_use_the_full_range_and_default_to_all() -> None:
     domain, values = load_digits("digits/uci")
     assert domain.name == "digits/uci:all"
-    assert (values.shape, values.dtype) == (torch.Size((1797, 1, 8, 8)), torch.uint8)
+    assert (values.shape, values.dtype) == (torch.Size((1797, 1, 12, 12)), torch.uint8)
     assert (int(values.min()), int(values.max())) == (0, 255)
     assert domain.classes == tuple(range(10))
     assert len(load_domain("digits/uci:train")) + len(load_domain("digits/uci:test")) == 1797
