@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from shiftcal.errors import InvalidInputError
+from shiftcal.models.wide_resnet import parse_wide_resnet
+
+
+def num_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_wrn_28_2_has_the_published_size() -> None:
+    # 1.5 M in FixMatch; 1,467,610 by hand: the body, and a head of 128 weights and a bias for each of 10 classes.
+    body = parse_wide_resnet("wrn-28-2")((3, 32, 32))
+    assert num_parameters(body) + num_parameters(nn.Linear(128, 10)) == 1_467_610
+
+
+def test_depth_counts_convolutions_but_for_shortcuts_and_the_head() -> None:
+    for depth in (10, 16, 22):
+        body = parse_wide_resnet(f"wrn-{depth}-1")((3, 32, 32))
+        three_by_three = [m for m in body.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
+        # The convolutions of depth n = 6 b + 4 are 1 + 6 b; the paper counts the head and two shortcuts as well.
+        assert len(three_by_three) == depth - 3
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [8, 28, 32])
+def test_features_are_64_times_the_width(channels: int, size: int) -> None:
+    body = parse_wide_resnet("wrn-10-2")((channels, size, size)).eval()
+    assert body(torch.zeros(2, channels, size, size)).shape == (2, 128)
+
+
+def test_gradients_reach_every_parameter() -> None:
+    torch.manual_seed(0)
+    body = parse_wide_resnet("wrn-16-1")((1, 8, 8))
+    body(torch.rand(4, 1, 8, 8)).square().sum().backward()
+    for name, parameter in body.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_running_statistics_move_slowly() -> None:
+    body = parse_wide_resnet("wrn-10-1")((1, 8, 8))
+    assert {m.momentum for m in body.modules() if isinstance(m, nn.BatchNorm2d)} == {0.001}
+
+
+@pytest.mark.parametrize("name", ["wrn-28", "wrn-27-2", "wrn-4-2", "wrn-28-0", "wrn-a-b", "wrn-28-2x", "wrn--28-2"])
+def test_other_names_are_told_the_form(name: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"wrn-DEPTH-WIDTH with DEPTH = 10, 16, .*got '{name}'"):
+        parse_wide_resnet(name)
