@@ -8,6 +8,9 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 
+# The networks of the tests are too small to gain from threads, and test processes that run side by side lose by them.
+torch.set_num_threads(1)
+
 
 def gaussian_problem(num_rows: int = 120, *, shift: float = 1.0, seed: int = 0) -> ShiftProblem:
     """Three Gaussian classes in four dimensions; the target is moved by `shift` along every axis."""

@@ -21,6 +21,12 @@ def write(path: Path, text: str) -> None:
         temporary.write_text(text)
 
 
+def write_half(path: Path, error: BaseException) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text("half of")
+        raise error
+
+
 def test_a_file_appears_whole_with_the_folders_it_needs(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "result.json"
     with written_whole(path) as temporary:
@@ -43,9 +49,8 @@ def test_a_file_is_replaced_and_readable_by_all(tmp_path: Path) -> None:
 def test_an_exception_leaves_the_old_content_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "result.txt"
     write(path, "old")
-    with pytest.raises(type(error), match="stop"), written_whole(path) as temporary:
-        temporary.write_text("half of")
-        raise error
+    with pytest.raises(type(error), match="stop"):
+        write_half(path, error)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -62,7 +67,7 @@ def test_a_failed_write_says_where_and_why(tmp_path: Path) -> None:
 def test_a_failed_move_leaves_nothing_behind(tmp_path: Path) -> None:
     path = tmp_path / "taken"
     path.mkdir()
-    with pytest.raises(OutputError, match="can't write .*taken.*Is a directory"):
+    with pytest.raises(OutputError, match=r"can't write .*taken.*Is a directory"):
         write(path, "text")
     assert list(tmp_path.iterdir()) == [path]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import sys
@@ -167,15 +168,14 @@ def test_wherever_a_file_is_cut_off_or_altered_the_error_is_ours(tmp_path: Path)
     whole = path.read_bytes()
     damaged = [whole[:length] for length in range(0, len(whole), 37)]
     damaged += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(0, len(whole), 7)]
-    num_refused = 0
+    num_read = 0
     for content in damaged:
         path.write_bytes(content)
-        try:
-            load_predictions(path)  # a change in what nobody reads, such as a time stamp, does no harm
-        except InvalidInputError as error:
-            assert "is not a predictions file of shiftcal" in str(error)
-            num_refused += 1
-    assert num_refused > len(damaged) / 2
+        # A change in what nobody reads, such as a time stamp, does no harm.
+        with contextlib.suppress(InvalidInputError):
+            load_predictions(path)
+            num_read += 1
+    assert num_read < len(damaged) / 2
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

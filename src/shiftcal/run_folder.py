@@ -15,7 +15,7 @@ import datetime
 import json
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from shiftcal.errors import DataUnavailableError
+from shiftcal.errors import DataUnavailableError, InvalidInputError
 from shiftcal.files import written_whole
 from shiftcal.fitting import FittedModel
 from shiftcal.training.checkpoint import FORMAT_VERSION
@@ -135,13 +135,11 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """What `write_config` wrote."""
-        content: dict[str, Any] = yaml.safe_load(self._text(self.config))
-        return content
+        return self._mapping(self.config, yaml.safe_load)
 
     def read_card(self) -> dict[str, Any]:
         """What `write_card` wrote."""
-        content: dict[str, Any] = json.loads(self._text(self.card))
-        return content
+        return self._mapping(self.card, json.loads)
 
     def read_history(self) -> list[dict[str, float]]:
         """What `write_history` wrote."""
@@ -149,7 +147,15 @@ class RunFolder:
 
     def read_metrics(self) -> dict[str, dict[str, float | None]]:
         """What `write_metrics` wrote."""
-        content: dict[str, dict[str, float | None]] = json.loads(self._text(self.metrics))
+        return self._mapping(self.metrics, json.loads)
+
+    def _mapping(self, path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+        try:
+            content = parse(self._text(path))
+        except (ValueError, yaml.YAMLError) as error:
+            raise InvalidInputError(f"{str(path)!r} is damaged: {error}") from error
+        if not isinstance(content, dict):
+            raise InvalidInputError(f"{str(path)!r} is damaged: expected a mapping, got {content!r}")
         return content
 
     def _text(self, path: Path) -> str:

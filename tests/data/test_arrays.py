@@ -138,7 +138,7 @@ def test_iterable_datasets_have_no_rows_to_choose() -> None:
         def __iter__(self) -> Iterator[Tensor]:
             return iter([torch.zeros(2)])
 
-    with pytest.raises(InvalidInputError, match="X: expected a dataset with a length .*got the iterable Stream"):
+    with pytest.raises(InvalidInputError, match=r"X: expected a dataset with a length .*got the iterable Stream"):
         inputs_from(Stream(), "X")
 
 

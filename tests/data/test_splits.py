@@ -80,6 +80,6 @@ def test_classes_without_rows_do_no_harm() -> None:
 
 def test_the_global_random_state_is_untouched() -> None:
     np.random.seed(3)
-    before = np.random.get_state()[1].copy()  # type: ignore[index, union-attr]
+    before = np.random.get_state()[1].copy()  # type: ignore[index]
     hold_out(make_domain([30, 30]), 0.5, 0)
     assert np.array_equal(np.random.get_state()[1], before)  # type: ignore[index]

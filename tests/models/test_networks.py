@@ -58,7 +58,7 @@ def test_a_domain_classifier_can_still_learn() -> None:
     for _ in range(50):
         optimizer.zero_grad()
         loss = nn.functional.binary_cross_entropy_with_logits(head(inputs), labels)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     assert loss.item() < 0.1 < math.log(2)
 

@@ -18,12 +18,10 @@ def test_wrn_28_2_has_the_published_size() -> None:
     assert num_parameters(body) + num_parameters(nn.Linear(128, 10)) == 1_467_610
 
 
-def test_depth_counts_convolutions_but_for_shortcuts_and_the_head() -> None:
-    for depth in (10, 16, 22):
-        body = parse_wide_resnet(f"wrn-{depth}-1")((3, 32, 32))
-        three_by_three = [m for m in body.modules() if isinstance(m, nn.Conv2d) and m.kernel_size == (3, 3)]
-        # The convolutions of depth n = 6 b + 4 are 1 + 6 b; the paper counts the head and two shortcuts as well.
-        assert len(three_by_three) == depth - 3
+@pytest.mark.parametrize("depth", [10, 16, 22, 28])
+def test_depth_is_the_number_of_convolutions(depth: int) -> None:
+    body = parse_wide_resnet(f"wrn-{depth}-2")((3, 32, 32))
+    assert sum(isinstance(module, nn.Conv2d) for module in body.modules()) == depth
 
 
 @pytest.mark.parametrize("channels", [1, 3])

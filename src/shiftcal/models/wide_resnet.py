@@ -27,7 +27,7 @@ def _wide_resnet(in_channels: int, blocks: int, width: int) -> nn.Module:
     for group, out_channels in enumerate((16 * width, 32 * width, 64 * width)):
         for block in range(blocks):
             stride = 2 if group > 0 and block == 0 else 1
-            layers.append(_Block(channels, out_channels, stride))
+            layers.append(_Block(channels, out_channels, stride, activate_shortcut=group == 0))
             channels = out_channels
     layers += [_norm(channels), _activation(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     network = nn.Sequential(*layers)
@@ -40,8 +40,10 @@ def _wide_resnet(in_channels: int, blocks: int, width: int) -> nn.Module:
 class _Block(nn.Module):
     """Pre-activation residual block of two convolutions."""
 
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, stride: int, *, activate_shortcut: bool) -> None:
         super().__init__()
+        # FixMatch takes the shortcut from the activated inputs in the first group, from the raw ones later.
+        self.activate_shortcut = activate_shortcut
         self.entry = nn.Sequential(_norm(in_channels), _activation())
         self.residual = nn.Sequential(
             nn.Conv2d(in_channels, out_channels, 3, stride=stride, padding=1, bias=False),
@@ -55,7 +57,9 @@ class _Block(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         activated = self.entry(inputs)
         residual: Tensor = self.residual(activated)
-        return residual + (inputs if self.shortcut is None else self.shortcut(activated))
+        if self.shortcut is None:
+            return residual + inputs
+        return residual + self.shortcut(activated if self.activate_shortcut else inputs)
 
 
 def _norm(channels: int) -> nn.Module:

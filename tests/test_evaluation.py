@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+import torch
+
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs
+from shiftcal.errors import InvalidInputError
+from shiftcal.evaluation import evaluate, predict_domain, summarize
+from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.metrics import METRICS
+from shiftcal.predictions import Predictions
+
+
+def fitted(problem: ShiftProblem, **choices: str) -> FittedModel:
+    return fit_model(problem, Recipe.from_names(**choices, training={"epochs": 2}))  # type: ignore[arg-type]
+
+
+def known_predictions(labels: list[int] | None) -> Predictions:
+    return Predictions(
+        ids=np.array(["a", "b"]),
+        probabilities=np.array([[0.8, 0.2], [0.4, 0.6]]),
+        density_ratio=np.array([0.5, 8.0]),
+        classes=("no", "yes"),
+        labels=None if labels is None else np.array(labels, dtype=np.int64),
+    )
+
+
+def test_predictions_have_one_row_for_each_input(features: ShiftProblem) -> None:
+    assert features.target is not None
+    predictions = predict_domain(fitted(features), features.target)
+    assert predictions.ids.tolist() == [str(row) for row in range(len(features.target))]
+    assert predictions.probabilities.shape == (len(features.target), 3)
+    np.testing.assert_allclose(predictions.probabilities.sum(axis=1), 1, atol=1e-12)
+    assert (predictions.density_ratio > 0).all()
+    assert predictions.classes == ("a", "b", "c")
+    assert predictions.labels is None
+    assert predictions.examples is None
+
+
+def test_without_a_target_the_density_ratio_is_one(features: ShiftProblem) -> None:
+    predictions = predict_domain(fitted(ShiftProblem(features.source, None)), features.source)
+    np.testing.assert_array_equal(predictions.density_ratio, 1)
+
+
+def test_labels_are_put_into_the_order_of_the_models_classes(features: ShiftProblem) -> None:
+    model = fitted(features, method="source-only")
+    source = features.source
+    renumbered = LabelledDomain("again", source.inputs, 2 - source.labels, ("c", "b", "a"))
+    expected = predict_domain(model, source)
+    found = predict_domain(model, renumbered)
+    assert found.labels is not None
+    np.testing.assert_array_equal(found.labels, source.labels)
+    assert evaluate(found) == evaluate(expected)
+
+
+def test_a_part_of_the_classes_is_enough(features: ShiftProblem) -> None:
+    rows = np.flatnonzero(features.source.labels == 2)
+    part = LabelledDomain("part", features.source.inputs.subset(rows), np.zeros(len(rows), np.int64), ("c",))
+    predictions = predict_domain(fitted(features, method="source-only"), part)
+    assert predictions.labels is not None
+    assert set(predictions.labels.tolist()) == {2}
+    assert predictions.ids[0] == str(rows[0])
+
+
+def test_unknown_classes_are_refused(features: ShiftProblem) -> None:
+    stranger = LabelledDomain("new data", features.source.inputs, features.source.labels, ("a", "b", "z"))
+    with pytest.raises(InvalidInputError, match=r"class sets differ: new data has .*'z'"):
+        predict_domain(fitted(features, method="source-only"), stranger)
+
+
+def test_inputs_of_another_shape_are_refused(features: ShiftProblem) -> None:
+    model = fitted(features, method="source-only")
+    with pytest.raises(InvalidInputError, match=r"\(4,\), got \(2,\)"):
+        predict_domain(model, UnlabelledDomain("narrow", ArrayInputs(torch.zeros(3, 2))))
+
+
+def test_pictures_of_both_ends_of_the_ratio_are_kept(images: ShiftProblem) -> None:
+    assert images.target is not None
+    predictions = predict_domain(fitted(images), images.target, keep_examples=True)
+    assert predictions.examples is not None
+    order = np.argsort(predictions.density_ratio, kind="stable")
+    assert set(predictions.examples.rows.tolist()) == {*order[:12].tolist(), *order[-12:].tolist()}
+    stored = images.target.inputs
+    assert isinstance(stored, ArrayInputs)
+    shown = stored.values[torch.from_numpy(predictions.examples.rows)].permute(0, 2, 3, 1).numpy()
+    np.testing.assert_array_equal(predictions.examples.images, shown)
+
+
+def test_few_pictures_are_kept_once(images: ShiftProblem) -> None:
+    few = UnlabelledDomain("few", images.source.inputs.subset(np.arange(5, dtype=np.int64)))
+    predictions = predict_domain(fitted(images, method="source-only"), few, keep_examples=True)
+    assert predictions.examples is not None
+    assert predictions.examples.rows.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_metrics_of_known_predictions() -> None:
+    metrics = evaluate(known_predictions([0, 0]))
+    assert list(metrics) == list(METRICS)
+    assert metrics["accuracy"] == 0.5
+    assert metrics["brier_score"] == pytest.approx((2 * 0.2**2 + 2 * 0.6**2) / 2)
+    assert metrics["negative_log_likelihood"] == pytest.approx(-(np.log(0.8) + np.log(0.4)) / 2)
+    assert metrics["error_detection_auroc"] == 1
+
+
+def test_a_metric_that_is_not_defined_is_none() -> None:
+    assert evaluate(known_predictions([0, 1]))["error_detection_auroc"] is None
+
+
+def test_metrics_need_labels() -> None:
+    with pytest.raises(InvalidInputError, match="metrics need labels"):
+        evaluate(known_predictions(None))
+
+
+def test_summary_without_labels() -> None:
+    assert summarize(known_predictions(None)) == {
+        "num_samples": 2,
+        "mean_confidence": pytest.approx(0.7),
+        "median_density_ratio": pytest.approx(2.0),
+    }
+
+
+def test_summary_with_labels_holds_the_metrics() -> None:
+    predictions = known_predictions([0, 0])
+    summary = summarize(predictions)
+    assert {name: summary[name] for name in METRICS} == evaluate(predictions)
+    assert summary["num_samples"] == 2
