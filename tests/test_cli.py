@@ -38,7 +38,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         features = "fit --source source.npz --target target.npz --calibrator temperature --out run --set epochs=2"
         assert main(features.split()) == 0
-        assert main("fit --source pictures --target photos --out picture_run --set epochs=1".split()) == 0
+        pictures = "fit --source pictures --target photos --out picture_run --set epochs=1"
+        assert main(pictures.split()) == 0
     return folder
 
 
@@ -149,7 +150,8 @@ class TestFit:
             patch.setattr(Trainer, "_step", step_and_stop)
             assert main(line.split()) == 130
         assert "--resume" in capsys.readouterr().err
-        assert main("predict stopped --data target.npz --out stopped.csv".split()) == 2
+        predict = "predict stopped --data target.npz --out stopped.csv"
+        assert main(predict.split()) == 2
         assert "not finished" in capsys.readouterr().err
         assert not Path("stopped.csv").exists()
         assert main(line.split()) == 2
@@ -234,21 +236,20 @@ class TestEvaluate:
 
 def test_compare_and_report(capsys: Capture) -> None:
     line = (
-        "compare --tasks source.npz->target.npz,source.npz->far.npz --methods source-only,source-only+temperature,"
-        "drl[ratio_strength=0.5] --seeds 1 --out comparison --set epochs=1"
+        "compare --tasks source.npz->far.npz --methods drl[ratio_bound=5],drl --seeds 1 --out compared --set epochs=1"
     )
     first = succeed(line, capsys)
-    assert "drl[ratio_strength=0.5]" in first
-    assert first.endswith("report: comparison/report.html\n")
-    assert files_of(Path("comparison")) >= {"results.csv", "table.md", "report.html"}
-    written = {path: path.stat().st_mtime_ns for path in Path("comparison/cells").rglob("*.*")}
+    assert "drl[ratio_bound=5]" in first
+    assert first.endswith("report: compared/report.html\n")
+    assert files_of(Path("compared")) >= {"results.csv", "table.md", "report.html"}
+    written = {path: path.stat().st_mtime_ns for path in Path("compared/cells").rglob("*.*")}
     assert succeed(line, capsys) == first
-    assert {path: path.stat().st_mtime_ns for path in Path("comparison/cells").rglob("*.*")} == written
+    assert {path: path.stat().st_mtime_ns for path in Path("compared/cells").rglob("*.*")} == written
     assert main(f"{line} --set epochs=2".split()) == 2
     assert "another epochs: 1 then, 2 now" in capsys.readouterr().err
-    Path("comparison/report.html").unlink()
-    assert succeed("report comparison", capsys) == "report: comparison/report.html\n"
-    assert Path("comparison/report.html").is_file()
+    Path("compared/report.html").unlink()
+    assert succeed("report compared", capsys) == "report: compared/report.html\n"
+    assert Path("compared/report.html").is_file()
 
 
 class TestReport:

@@ -168,12 +168,19 @@ class TestRunning:
         for key, folder in found.items():
             assert folder.read_metrics() == expected[key].read_metrics()
 
+    def test_data_are_read_again_by_each_comparison(self) -> None:
+        small = plan(tasks=(Task("source.npz", "changing.npz"),), contenders=(Contender("source-only"),), num_seeds=1)
+        for name, num_rows in (("before", 60), ("after", 30)):
+            with np.load("far.npz") as arrays:
+                np.savez("changing.npz", x=arrays["x"][:num_rows], y=arrays["y"][:num_rows])
+            run_comparison(small, Path(name))
+            assert results(Path(name))[0]["num_samples"] == str(num_rows)
+
     def test_an_error_in_a_process_reaches_the_caller(self) -> None:
-        settings = ("epochs=3", "learning_rate=1e30", "validation_fraction=0")
-        diverging = plan(contenders=parse_contenders("source-only,drl"), settings=settings, num_seeds=1)
-        with pytest.raises(InvalidInputError, match="training diverged"):
-            run_comparison(diverging, Path("diverging"), jobs=2)
-        assert find_cells(Path("diverging")) == {}
+        wrong = plan(tasks=(Task("source.npz", "far.npz"),), backbone="mpl", num_seeds=1)
+        with pytest.raises(UnknownNameError, match="Did you mean 'mlp'"):
+            run_comparison(wrong, Path("wrong"), jobs=2)
+        assert not Path("wrong").exists()
 
     def test_other_files_are_left_alone(self) -> None:
         Path("mine").mkdir()

@@ -22,7 +22,9 @@ from shiftcal.errors import CheckpointError, InvalidInputError
 
 
 # check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
-@parametrize_with_checks([AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)])
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)]
+)
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -97,10 +99,11 @@ def test_save_and_load_give_the_same_classifier(digits: tuple[np.ndarray, np.nda
 
 def test_a_module_of_the_users_own_is_the_backbone(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-    body = nn.Sequential(nn.Linear(3, 7), nn.Tanh())
-    before = body[0].weight.clone()
+    layer = nn.Linear(3, 7)
+    body = nn.Sequential(layer, nn.Tanh())
+    before = layer.weight.clone()
     classifier = small(backbone=body).fit(X, X[:, 0] > 0, X)
-    assert torch.equal(body[0].weight, before)
+    assert torch.equal(layer.weight, before)
     classifier.save(tmp_path / "run")
     with pytest.raises(CheckpointError, match="backbone=module"):
         AdaptiveClassifier.load(tmp_path / "run")

@@ -132,6 +132,7 @@ def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> Compari
     if len({cell.path for cell in cells.values()}) < len(cells):
         raise InvalidInputError("two tasks or methods would share a folder: their names differ in punctuation only")
     trainings = [training for training in _trainings(plan) if not _is_finished(plan, training, out)]
+    _loaded.cache_clear()  # the files may have changed since another comparison of this process
     _check_data(plan, trainings)
     for _ in tqdm(
         _carried_out(plan, trainings, out, jobs), "comparing", total=len(trainings), unit="model", disable=None

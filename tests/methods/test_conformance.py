@@ -96,17 +96,18 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     name: str, stop_after: int, features: ShiftProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped at any step, in the middle or at the end of an epoch; with moving average and clipping on."""
-    options = {
-        "method_options": {"ema_decay": 0.9},
-        "training": {"epochs": 2, "batch_size": 16, "gradient_clip": 1.0},
-    }
-    whole = fit_model(features, Recipe.from_names(name, **options))
+    how = Recipe.from_names(
+        name,
+        method_options={"ema_decay": 0.9},
+        training={"epochs": 2, "batch_size": 16, "gradient_clip": 1.0},
+    )
+    whole = fit_model(features, how)
 
     with monkeypatch.context() as patch:
         stop_training_after(patch, stop_after)
         with pytest.raises(TrainingInterrupted):
-            fit_model(features, Recipe.from_names(name, **options), checkpoint=tmp_path / "c.pt")
-    resumed = fit_model(features, Recipe.from_names(name, **options), checkpoint=tmp_path / "c.pt", resume=True)
+            fit_model(features, how, checkpoint=tmp_path / "c.pt")
+    resumed = fit_model(features, how, checkpoint=tmp_path / "c.pt", resume=True)
 
     assert torch.equal(probabilities(resumed, features), probabilities(whole, features))
     assert without_time(resumed) == without_time(whole)

@@ -61,7 +61,7 @@ def test_target_predictions_are_more_cautious_than_without_the_ratio(features: S
 
 def test_each_update_reaches_its_own_parameters_only(features: ShiftProblem) -> None:
     for kind in ("shared", "separate"):
-        method = DistributionallyRobust(ratio_network=kind)  # type: ignore[arg-type]
+        method = DistributionallyRobust(ratio_network=kind)
         network = new_network(method)
         for update in method.training_step(network, one_batch(features)):
             network.zero_grad()

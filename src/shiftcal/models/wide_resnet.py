@@ -59,7 +59,8 @@ class _Block(nn.Module):
         residual: Tensor = self.residual(activated)
         if self.shortcut is None:
             return residual + inputs
-        return residual + self.shortcut(activated if self.activate_shortcut else inputs)
+        shortcut: Tensor = self.shortcut(activated if self.activate_shortcut else inputs)
+        return residual + shortcut
 
 
 def _norm(channels: int) -> nn.Module:
