@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset
 import shiftcal.estimator
 from shiftcal import AdaptiveClassifier
 from shiftcal.data import ArrayInputs, LabelledDomain, UnlabelledDomain
-from shiftcal.errors import CheckpointError, InvalidInputError
+from shiftcal.errors import CheckpointError, InvalidInputError, OutputError
 
 
 # check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
@@ -139,3 +139,27 @@ def test_a_random_state_object_and_none_are_taken() -> None:
 def test_options_are_not_given_twice() -> None:
     with pytest.raises(InvalidInputError, match="must not repeat 'epochs'"):
         small(training_options={"epochs": 3}).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+def test_saving_over_other_files_is_refused(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    classifier = small(epochs=1).fit(X, X[:, 0] > 0)
+    (tmp_path / "thesis.txt").write_text("chapter 1")
+    with pytest.raises(OutputError, match="holds other files"):
+        classifier.save(tmp_path)
+    classifier.save(tmp_path / "run")
+    classifier.save(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": ["drl"]}, "method must be a name"),
+        ({"calibrator": 3}, "calibrator must be a name"),
+        ({"backbone": 3}, "backbone must be a name or an nn.Module"),
+        ({"method_options": 3}, "must be a mapping"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        small(**changes).fit(np.eye(4), [0, 1, 0, 1])

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "shiftcal"
 
 # The same list, with what each is for, is in docs/architecture.md.
 LAYERS = [
-    ("errors", "options", "files", "processes", "vision_guard"),
+    ("errors", "options", "files", "processes", "progress", "vision_guard"),
     ("functional", "metrics"),
     ("data", "models", "predictions"),
     ("methods",),

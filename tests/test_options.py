@@ -65,10 +65,13 @@ def test_values_become_the_declared_type(options: dict[str, Any], expected: obje
     [
         ({"rate": 0}, "option 'rate' of tests must be a number above 0 and below 1. Got 0 instead."),
         ({"rate": 1.0}, "option 'rate' of tests must be a number above 0 and below 1. Got 1.0 instead."),
-        ({"share": 1.01}, "option 'share' of tests must be a number at least 0 and at most 1. Got 1.01 instead."),
-        ({"share": -0.01}, "option 'share' of tests must be a number at least 0 and at most 1. Got -0.01 instead."),
-        ({"count": 0}, "option 'count' of tests must be a whole number at least 1. Got 0 instead."),
-        ({"count": 1.5}, "option 'count' of tests must be a whole number at least 1. Got 1.5 instead."),
+        ({"share": 1.01}, "option 'share' of tests must be a number of at least 0 and at most 1. Got 1.01 instead."),
+        (
+            {"share": -0.01},
+            "option 'share' of tests must be a number of at least 0 and at most 1. Got -0.01 instead.",
+        ),
+        ({"count": 0}, "option 'count' of tests must be a whole number of at least 1. Got 0 instead."),
+        ({"count": 1.5}, "option 'count' of tests must be a whole number of at least 1. Got 1.5 instead."),
         ({"clip": 0}, "option 'clip' of tests must be a number or None above 0. Got 0 instead."),
         ({"kind": "adam"}, "option 'kind' of tests must be 'adamw' or 'sgd'. Got 'adam' instead."),
         ({"name": 3}, "option 'name' of tests must be text. Got 3 instead."),

@@ -103,7 +103,7 @@ def _fit(arguments: argparse.Namespace) -> None:
 def _declare_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="YAML file, such as config.yaml of another run")
     parser.add_argument(
-        "--out", type=Path, metavar="RUN", help="folder for the run; default: runs/ and the file's name"
+        "--out", type=Path, metavar="RUN", help="folder for the run; default: runs/NAME, by the file or its folder"
     )
     _declare_settings(parser)
     _declare_resume(parser)
@@ -113,7 +113,10 @@ def _run(arguments: argparse.Namespace) -> None:
     from shiftcal.config import read_config
 
     config = read_config(arguments.config)
-    arguments.out = arguments.out or Path("runs") / arguments.config.stem
+    if arguments.out is None:
+        path = arguments.config.absolute()
+        # The config.yaml of a finished run is repeated beside it, under a name of its own.
+        arguments.out = Path("runs") / (path.stem if path.stem != "config" else f"{path.parent.name}-again")
     _run_config(config, arguments)
 
 
@@ -281,7 +284,8 @@ def _print_metrics(metrics: object) -> None:
     for domain, numbers in metrics.items():
         print(f"{domain}:")
         for name, value in numbers.items():
-            print(f"  {name:<32}{'-' if value is None else f'{value:.4f}' if isinstance(value, float) else value}")
+            written = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value).lower()
+            print(f"  {name:<32}{written}")
 
 
 class Command(NamedTuple):

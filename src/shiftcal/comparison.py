@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 
 from shiftcal.calibrators import calibrator_class
 from shiftcal.config import RunConfig
@@ -26,6 +25,7 @@ from shiftcal.errors import InvalidInputError, OutputError
 from shiftcal.experiment import LoadedData, check_same_options, finish_run, load_data, read_contents
 from shiftcal.files import check_writable_folder, written_whole
 from shiftcal.fitting import check_held_out, fit_model, load_model, source_split
+from shiftcal.progress import progress_bar
 from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
 from shiftcal.run_folder import RunFolder
 from shiftcal.tasks import SEPARATOR, Task
@@ -134,9 +134,8 @@ def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> Compari
     trainings = [training for training in _trainings(plan) if not _is_finished(plan, training, out)]
     _loaded.cache_clear()  # the files may have changed since another comparison of this process
     _check_data(plan, trainings)
-    for _ in tqdm(
-        _carried_out(plan, trainings, out, jobs), "comparing", total=len(trainings), unit="model", disable=None
-    ):
+    carried_out = _carried_out(plan, trainings, out, jobs)
+    for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
         pass
     return write_tables(out, cells)
 

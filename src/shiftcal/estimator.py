@@ -120,7 +120,9 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path) -> None:
         """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""
         check_is_fitted(self)
-        RunFolder(Path(path)).write_model(self.model_)
+        folder = RunFolder(Path(path))
+        folder.check_no_other_files()
+        folder.write_model(self.model_)
 
     @classmethod
     def load(cls, path: str | Path, *, backbone: nn.Module | None = None) -> AdaptiveClassifier:

@@ -51,6 +51,8 @@ def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, downlo
         if folder.is_started:
             check_same_options(config, folder)
     if folder.is_finished:
+        if is_main_process() and not folder.report.exists():
+            report_run(folder)
         return folder
     data = load_data(config, download=download)
     if is_main_process():
@@ -76,8 +78,7 @@ def check_run_folder(folder: RunFolder, *, resume: bool) -> None:
     check_writable_folder(folder.path)
     if folder.is_started and not resume:
         raise OutputError(f"{str(folder.path)!r} already holds a run; choose another folder, or add --resume")
-    if not folder.is_started and folder.path.is_dir() and any(folder.path.iterdir()):
-        raise OutputError(f"{str(folder.path)!r} holds other files; choose a new or empty folder")
+    folder.check_no_other_files()
 
 
 # Options that decide nothing about the result: they may differ when a run goes on.
@@ -138,7 +139,7 @@ def finish_run(
     save_predictions(source, folder.source_predictions)
     save_predictions(target, folder.target_predictions)
     folder.write_metrics(
-        {"source": {"held_out": float(validation is not None), **summarize(source)}, "target": summarize(target)}
+        {"source": {"held_out": validation is not None, **summarize(source)}, "target": summarize(target)}
     )
 
 

@@ -69,6 +69,9 @@ class Recipe:
         training: Mapping[str, Any] | None = None,
     ) -> Recipe:
         """A recipe from names and plain values, each of them checked."""
+        for what, name in (("method", method), ("calibrator", calibrator)):
+            if not isinstance(name, str | None) or (what == "method" and name is None):
+                raise InvalidInputError(f"{what} must be a name. Got {name!r} instead.")
         if not isinstance(backbone, (str, nn.Module)):
             raise InvalidInputError(f"backbone must be a name or an nn.Module. Got {backbone!r} instead.")
         return cls(

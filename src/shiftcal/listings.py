@@ -64,7 +64,7 @@ def training() -> list[str]:
 
 
 def _entry(name: str, text: str) -> str:
-    return f"{name:<24} {text}"
+    return f"{name:<32} {text}"
 
 
 def _summary(cls: type) -> str:

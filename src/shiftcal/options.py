@@ -42,6 +42,8 @@ def build(cls: type[ClassT], options: Mapping[str, Any] | None, *, owner: str) -
     """
     fields = _option_fields(cls)
     hints = typing.get_type_hints(cls)
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInputError(f"options of {owner} must be a mapping of names to values. Got {options!r} instead.")
     values = {}
     for name, value in (options or {}).items():
         if name not in fields:
@@ -76,7 +78,7 @@ def _option_fields(cls: Any) -> dict[str, dataclasses.Field[Any]]:
 def _checked(value: Any, hint: Any, field: dataclasses.Field[Any], owner: str) -> Any:
     coerced = _coerce(value, hint)
     if coerced is _REJECTED or not _in_range(coerced, field.metadata):
-        expected = _type_words(hint) + _range_words(field.metadata)
+        expected = _type_words(hint, _range_words(field.metadata))
         raise InvalidInputError(f"option {field.name!r} of {owner} must be {expected}. Got {value!r} instead.")
     return coerced
 
@@ -128,16 +130,18 @@ def _in_range(value: Any, limits: Mapping[str, Any]) -> bool:
 
 
 def _range_words(limits: Mapping[str, Any]) -> str:
-    words = {"at_least": "at least", "above": "above", "at_most": "at most", "below": "below"}
+    words = {"at_least": "at least", "above": "more than", "at_most": "at most", "below": "less than"}
     parts = [f"{words[key]} {limits[key]:g}" for key in words if limits[key] is not None]
-    return " " + " and ".join(parts) if parts else ""
+    return " of " + " and ".join(parts) if parts else ""
 
 
-def _type_words(hint: Any) -> str:
+def _type_words(hint: Any, range_words: str = "") -> str:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(_type_words(member) for member in typing.get_args(hint))
+        return " or ".join(_type_words(member, range_words) for member in typing.get_args(hint))
     if origin is typing.Literal:
         return " or ".join(repr(choice) for choice in typing.get_args(hint))
-    names = {type(None): "None", bool: "true or false", str: "text", int: "a whole number", float: "a number"}
+    if hint in (int, float):
+        return ("a whole number" if hint is int else "a number") + range_words
+    names = {type(None): "None", bool: "true or false", str: "text"}
     return names.get(hint, str(hint))

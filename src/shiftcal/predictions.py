@@ -132,12 +132,12 @@ def export_predictions(predictions: Predictions, path: Path) -> None:
     One row an input: id, predicted class, confidence, one probability per class, density ratio.
     """
     check_export_path(path)
-    _EXPORTS[path.suffix](predictions, path)
+    _EXPORTS[path.suffix.lower()](predictions, path)
 
 
 def check_export_path(path: Path) -> None:
     """Raise `InvalidInputError` if the suffix names no format."""
-    if path.suffix not in _EXPORTS:
+    if path.suffix.lower() not in _EXPORTS:
         raise InvalidInputError(f"expected an output file that ends in {' or '.join(_EXPORTS)}, got {path.name!r}")
 
 

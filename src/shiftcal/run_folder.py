@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from shiftcal.errors import DataUnavailableError, InvalidInputError
+from shiftcal.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.files import written_whole
 from shiftcal.fitting import FittedModel
 from shiftcal.training.checkpoint import FORMAT_VERSION
@@ -94,6 +94,11 @@ class RunFolder:
             path.unlink(missing_ok=True)
         with suppress(OSError):  # not there, or it holds what is not ours
             self.path.rmdir()
+
+    def check_no_other_files(self) -> None:
+        """Raise `OutputError` if the folder holds files, but no run."""
+        if not self.is_started and self.path.is_dir() and any(self.path.iterdir()):
+            raise OutputError(f"{str(self.path)!r} holds other files; choose a new or empty folder")
 
     def write_model(
         self,

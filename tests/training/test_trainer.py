@@ -128,6 +128,17 @@ def test_divergence_is_an_error_with_advice(features: ShiftProblem) -> None:
         fit_model(features, how)
 
 
+def test_divergence_in_the_last_step_is_found_too(features: ShiftProblem) -> None:
+    """One step in all: its loss is computed before the update that ruins the weights."""
+    how = Recipe.from_names(
+        "source-only",
+        method_options={"learning_rate": 1e38, "optimizer": "sgd"},
+        training={"epochs": 1, "batch_size": 120, "validation_fraction": 0.0},
+    )
+    with pytest.raises(InvalidInputError, match="training diverged"):
+        fit_model(features, how)
+
+
 def test_history_has_losses_and_validation_and_is_plain(features: ShiftProblem) -> None:
     history = fit_model(features, recipe()).history
     for record in history:

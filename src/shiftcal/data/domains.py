@@ -71,7 +71,7 @@ class LabelledDomain:
                 f"the class sets differ: {self.name} has {len(strangers)} class(es) that the source does not "
                 f"have ({shown}). Expected a subset of the source's {len(classes)} classes "
                 f"({', '.join(repr(label) for label in list(classes)[:5])}{', ...' if len(classes) > 5 else ''}). "
-                "Rename or remove those, or give the target without labels."
+                "Rename or remove those."
             )
         lookup = np.array([position.get(label, -1) for label in self.classes], dtype=np.int64)
         return lookup[self.labels]

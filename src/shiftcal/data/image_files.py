@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 import numpy as np
 from PIL import Image
-from tqdm import tqdm
 
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.inputs import FileInputs, ImageFormat
 from shiftcal.errors import InvalidInputError
+from shiftcal.progress import progress_bar
 
 Domain: TypeAlias = LabelledDomain | UnlabelledDomain
 
@@ -91,7 +91,7 @@ def open_images(paths: Sequence[Path], *, root: Path) -> FileInputs:
     """
     workers = min(_READERS, (os.cpu_count() or 1) * 2)
     with ThreadPoolExecutor(workers) as pool:
-        modes = list(tqdm(pool.map(_image_mode, paths), "checking images", len(paths), delay=2, disable=None))
+        modes = list(progress_bar(pool.map(_image_mode, paths), "checking images", total=len(paths)))
     broken = [path for path, mode in zip(paths, modes, strict=True) if mode is None]
     if broken:
         shown = ", ".join(repr(str(path)) for path in broken[:_SHOWN_IN_ERRORS])

@@ -8,14 +8,12 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from shiftcal.data.inputs import Inputs
 from shiftcal.methods.base import Method, Outputs
+from shiftcal.progress import progress_bar
 
 _BATCH_SIZE = 256
-# A bar appears only if the work takes longer than this.
-PROGRESS_DELAY_SECONDS = 2.0
 
 
 @torch.inference_mode()
@@ -32,7 +30,7 @@ def predict_inputs(
     network.eval()
     parts = []
     starts = range(0, len(rows), _BATCH_SIZE)
-    for start in tqdm(starts, "predicting", delay=PROGRESS_DELAY_SECONDS, disable=None, leave=False):
+    for start in progress_bar(starts, "predicting"):
         batch = inputs.fetch(rows[start : start + _BATCH_SIZE])
         outputs = method.predict(network, batch.to(device))
         parts.append(Outputs(*(value.float().cpu() for value in outputs)))

@@ -16,15 +16,15 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from tqdm.auto import tqdm
 
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.methods.base import EpochOutlook, Method, Outputs
+from shiftcal.progress import progress_bar
 from shiftcal.training.fabric import any_process, average_gradients
-from shiftcal.training.inference import PROGRESS_DELAY_SECONDS, predict_inputs
+from shiftcal.training.inference import predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
 from shiftcal.training.options import TrainingOptions
@@ -111,6 +111,7 @@ class Trainer:
             while self.progress.epoch < self.num_epochs:
                 started = time.monotonic()
                 self._run_epoch(bar, interruption, save)
+                self._check_weights()
                 record = self._close_epoch(time.monotonic() - started)
                 if validation is not None:
                     record |= validate(self.predict(validation))
@@ -174,13 +175,22 @@ class Trainer:
         optimizer.step()
 
     def _checked(self, logged: dict[str, float]) -> dict[str, float]:
-        broken = [name for name, value in logged.items() if not math.isfinite(value)]
-        if broken:
-            raise InvalidInputError(
-                f"training diverged: {broken[0]} is {logged[broken[0]]} in epoch {self.progress.epoch + 1}, step "
-                f"{self.progress.step + 1}; try a smaller learning_rate or set gradient_clip"
-            )
+        for name, value in logged.items():
+            if not math.isfinite(value):
+                raise self._divergence(f"{name} is {value}")
         return logged
+
+    def _check_weights(self) -> None:
+        """A step logs its loss before its update: what the last update of an epoch did shows in the weights only."""
+        for name, value in self.network.named_parameters():
+            if not bool(torch.isfinite(value).all()):
+                raise self._divergence(f"{name} is no longer finite")
+
+    def _divergence(self, what: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"training diverged: {what} in epoch {self.progress.epoch + 1}, step {self.progress.step + 1}; "
+            "try a smaller learning_rate or set gradient_clip"
+        )
 
     def _choose_pseudo_labels(self) -> PseudoLabels | None:
         target = self.problem.target
@@ -201,15 +211,12 @@ class Trainer:
         return record
 
     def _bar(self) -> Any:
-        return tqdm(
+        return progress_bar(
+            description="training",
             total=self.num_epochs * self.num_steps,
             initial=self.progress.epoch * self.num_steps + self.progress.step,
-            desc="training",
             unit="step",
-            delay=PROGRESS_DELAY_SECONDS,
-            # None: no bar where the output is not a terminal.
-            disable=None if self.fabric.is_global_zero else True,
-            leave=False,
+            disable=not self.fabric.is_global_zero,
         )
 
     def state(self) -> dict[str, Any]:
