@@ -16,7 +16,7 @@ from torch import nn
 
 from shiftcal import options
 from shiftcal.calibrators import calibrator_class
-from shiftcal.calibrators.base import Calibrator, State
+from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
@@ -129,10 +129,15 @@ class FittedModel:
         if recipe.calibrator is None:
             return replace(self, recipe=recipe, calibrator_state=None)
         validation = check_held_out(recipe, validation)
-        labels = torch.from_numpy(validation.labels)
-        target_outputs = None if target is None else self._raw_outputs(target.inputs)
-        state = recipe.calibrator.fit(self._raw_outputs(validation.inputs), labels, target_outputs)
-        return replace(self, recipe=recipe, calibrator_state=state)
+        data = CalibrationData(
+            predict=self._raw_outputs,
+            source_inputs=validation.inputs,
+            source_labels=torch.from_numpy(validation.labels),
+            target_inputs=None if target is None else target.inputs,
+            num_classes=len(self.classes),
+            seed=recipe.training.random_state,
+        )
+        return replace(self, recipe=recipe, calibrator_state=recipe.calibrator.fit(data))
 
     def _raw_outputs(self, inputs: Inputs) -> Outputs:
         device = prediction_device(self.recipe.training.device)

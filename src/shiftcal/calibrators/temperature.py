@@ -17,7 +17,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from shiftcal.calibrators.base import Calibrator, State
+from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.methods.base import Outputs
 
 # The search covers temperatures from exp(-7) to exp(7).
@@ -52,10 +52,10 @@ def fit_temperature(logits: Tensor, labels: Tensor, weights: Tensor | None = Non
 class Temperature(Calibrator):
     """One temperature for all logits, fitted on held-out source data."""
 
-    def fit(self, source: Outputs, source_labels: Tensor, target: Outputs | None) -> State:
+    def fit(self, data: CalibrationData) -> State:
         """Fit the temperature; the target is not looked at."""
-        del target
-        return {"temperature": torch.tensor(fit_temperature(source.logits, source_labels), dtype=torch.float64)}
+        temperature = fit_temperature(data.source.logits, data.source_labels)
+        return {"temperature": torch.tensor(temperature, dtype=torch.float64)}
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
         """z / T."""
