@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "shiftcal"
 # The same list, with what each is for, is in docs/architecture.md.
 LAYERS = [
     ("errors", "options", "files", "processes", "progress", "vision_guard"),
-    ("functional", "metrics"),
+    ("functional", "metrics", "density_ratios"),
     ("data", "models", "predictions"),
     ("methods",),
     ("calibrators",),

@@ -28,10 +28,14 @@ def model() -> FittedModel:
     return fit_model(ShiftProblem(source, None), Recipe.from_names("source-only", training=training))
 
 
-def test_a_run_is_started_by_its_configuration_and_finished_by_its_metrics(tmp_path: Path) -> None:
+def test_a_run_is_started_by_its_checkpoint_and_finished_by_its_metrics(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     assert (folder.is_started, folder.is_finished) == (False, False)
     folder.write_config({"source": "a"})
+    # Killed before its first checkpoint: nothing to resume, nothing in the way of another run.
+    assert (folder.is_started, folder.is_finished) == (False, False)
+    folder.check_no_other_files()
+    folder.checkpoint.touch()
     assert (folder.is_started, folder.is_finished) == (True, False)
     folder.write_metrics({"target": {"accuracy": 1.0}})
     assert (folder.is_started, folder.is_finished) == (True, True)

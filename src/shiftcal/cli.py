@@ -26,9 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed.run(parsed)
     except TrainingInterrupted as interruption:
-        print(
-            f"\nshiftcal: {interruption}; the state is saved, the same command with --resume goes on", file=sys.stderr
-        )
+        again = "with --resume " if hasattr(parsed, "resume") else ""
+        print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)
         return _INTERRUPTED
     except ShiftcalError as error:
         print(f"shiftcal: {error}", file=sys.stderr)

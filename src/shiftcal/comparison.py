@@ -263,6 +263,10 @@ def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
     if base.is_finished:
         model = load_model(base.checkpoint)
     else:
+        config = data.resolved(config)
+        if base.is_started:
+            check_same_options(config, base)
+        base.write_config({**config.data(), **config.recipe().as_plain()})
         model = fit_model(data.problem, config.recipe(), checkpoint=base.checkpoint, resume=True)
         _finish_cell(base, training, training.trained, config, data, model)
     _, validation = source_split(data.problem.source, model.recipe.training)
@@ -270,7 +274,7 @@ def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
         cell = _cell(out, training.task, contender, training.seed)
         if not cell.is_finished:
             calibrated = model.with_calibrator(contender.calibrator, validation, data.problem.target)
-            _finish_cell(cell, training, contender, config, data, calibrated)
+            _finish_cell(cell, training, contender, data.resolved(config), data, calibrated)
 
 
 def _finish_cell(

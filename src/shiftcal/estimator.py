@@ -43,6 +43,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
         history_: one mapping per epoch.
+        estimated_accuracy_: the accuracy to be expected on the target, found without its labels; NaN where the
+            method makes no such estimate. `model_.findings` says what it rests on.
         model_: the fitted model.
 
     Inputs are float features (N, D); images as a NumPy uint8 array (N, H, W) or (N, H, W, C), or as a torch float
@@ -97,10 +99,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             target = UnlabelledDomain("target", target_inputs)
         source = LabelledDomain("source", inputs, codes, tuple(classes.tolist()))
-        self.model_ = fit_model(ShiftProblem(source, target), recipe)
-        self.classes_ = classes
-        self.history_ = list(self.model_.history)
-        self.n_iter_ = len(self.history_)
+        self._take(fit_model(ShiftProblem(source, target), recipe), classes)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -122,6 +121,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         folder = RunFolder(Path(path))
         folder.check_no_other_files()
+        folder.remove_results()
         folder.write_model(self.model_)
 
     @classmethod
@@ -137,16 +137,17 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training = plain.pop("training")
         named = {key: training.pop(key) for key in ("epochs", "batch_size", "device", "random_state")}
         classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})
-        classifier._restore(model)
+        classifier._take(model, encode_labels(model.classes, "classes")[1])
+        if len(model.input_shape) == 1:
+            classifier.n_features_in_ = model.input_shape[0]
         return classifier
 
-    def _restore(self, model: FittedModel) -> None:
+    def _take(self, model: FittedModel, classes: NDArray[Any]) -> None:
         self.model_ = model
-        self.classes_ = encode_labels(model.classes, "classes")[1]
+        self.classes_ = classes
         self.history_ = list(model.history)
         self.n_iter_ = len(self.history_)
-        if len(model.input_shape) == 1:
-            self.n_features_in_ = model.input_shape[0]
+        self.estimated_accuracy_ = model.findings.get("estimated_accuracy", float("nan"))
 
     def _recipe(self) -> Recipe:
         seed = self.random_state
@@ -175,8 +176,11 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if _is_table(X):
             with _as_own_error("X and y"):
-                X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
-                check_classification_targets(y)
+                if _is_list_of_objects(y):
+                    X = validate_data(self, X, dtype=np.float32)
+                else:
+                    X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
+                    check_classification_targets(y)
         inputs = inputs_from(X, "X")
         if len(y) != len(inputs):
             raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(y)} labels")
@@ -206,6 +210,14 @@ def _as_own_error(name: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise InvalidInputError(f"{name}: {error}") from error
+
+
+def _is_list_of_objects(y: Any) -> bool:
+    """Whether NumPy, and so scikit-learn's checks, would make something else of these labels: tuples, mixed types."""
+    if not isinstance(y, (list, tuple)):
+        return False
+    kinds = {type(label) for label in y}
+    return (len(kinds) > 1 and str in kinds) or any(issubclass(kind, (tuple, frozenset)) for kind in kinds)
 
 
 def _is_table(X: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from shiftcal.predictions import load_predictions, save_predictions
 from shiftcal.processes import is_main_process
 from shiftcal.reporting import RunContents, write_report
 from shiftcal.run_folder import RunFolder
+from shiftcal.training.options import WITHOUT_INFLUENCE
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class LoadedData:
     problem: ShiftProblem
     test: LabelledDomain | UnlabelledDomain
     """What is predicted and, if it has labels, evaluated after training; training never sees it."""
+
+    def resolved(self, config: RunConfig) -> RunConfig:
+        """The configuration with the image size that the data was brought to."""
+        inputs = self.problem.source.inputs
+        return replace(config, image_size=inputs.shape[1]) if inputs.kind == "images" else config
 
 
 def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, download: bool = False) -> RunFolder:
@@ -55,6 +61,7 @@ def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, downlo
             report_run(folder)
         return folder
     data = load_data(config, download=download)
+    config = data.resolved(config)
     if is_main_process():
         folder.write_config({**config.data(), **recipe.as_plain()})
     try:
@@ -81,17 +88,14 @@ def check_run_folder(folder: RunFolder, *, resume: bool) -> None:
     folder.check_no_other_files()
 
 
-# Options that decide nothing about the result: they may differ when a run goes on.
-_WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
-
-
 def check_same_options(config: RunConfig, folder: RunFolder) -> None:
     """Raise `OutputError` if the run in the folder was begun with other data or options than the configuration's."""
     wanted = _decisive({**config.data(), **config.recipe().as_plain()})
     found = _decisive(folder.read_config())
-    if wanted["backbone"] == "auto":  # which a run resolves
-        wanted["backbone"] = found.get("backbone")
-    different = next((key for key in wanted if wanted[key] != found.get(key)), None)
+    # What was left open is resolved by the run, the same way each time.
+    left_open = {"backbone": "auto", "epochs": None, "image_size": None}
+    fixed = (key for key in wanted if key not in left_open or wanted[key] != left_open[key])
+    different = next((key for key in fixed if wanted[key] != found.get(key)), None)
     if different is not None:
         raise OutputError(
             f"{str(folder.path)!r} was made with another {different}: {found.get(different)!r} then, "
@@ -103,7 +107,7 @@ def _decisive(content: Mapping[str, Any]) -> dict[str, Any]:
     nested = {"method_options", "training"}
     flat = {key: value for key, value in content.items() if key not in nested}
     flat |= {**content.get("method_options", {}), **content.get("training", {})}
-    return {key: value for key, value in flat.items() if key not in _WITHOUT_INFLUENCE}
+    return {key: value for key, value in flat.items() if key not in WITHOUT_INFLUENCE}
 
 
 def load_data(config: RunConfig, *, download: bool) -> LoadedData:
@@ -139,7 +143,7 @@ def finish_run(
     save_predictions(source, folder.source_predictions)
     save_predictions(target, folder.target_predictions)
     folder.write_metrics(
-        {"source": {"held_out": validation is not None, **summarize(source)}, "target": summarize(target)}
+        {"source": {"held_out": validation is not None, **summarize(source)}, "target": {**summarize(target), **model.findings}}
     )
 
 

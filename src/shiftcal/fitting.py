@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,10 @@ from shiftcal.training.fabric import (
     synchronized_batch_norm,
 )
 from shiftcal.training.inference import predict_inputs
-from shiftcal.training.options import TrainingOptions
+from shiftcal.training.options import WITHOUT_INFLUENCE, TrainingOptions
 from shiftcal.training.trainer import EpochRecord, Trainer
 
-_MOST_ROWS_FOR_STATISTICS = 10_000
+_MOST_ROWS_FOR_STATISTICS = 2_000
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ class FittedModel:
     calibrator_state: State | None
     history: tuple[EpochRecord, ...]
     training_seconds: float
+    findings: Mapping[str, float] = field(default_factory=dict)
+    """What the method found out about the target, such as the accuracy to be expected there."""
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all rows, with calibrated logits."""
@@ -172,7 +174,11 @@ def fit_model(
     train_part, validation = source_split(problem.source, training)
     if recipe.calibrator is not None:
         check_held_out(recipe, validation)
-    recipe = replace(recipe, backbone=resolve_backbone(recipe.backbone, problem.source.inputs.shape))
+    recipe = replace(
+        recipe,
+        backbone=resolve_backbone(recipe.backbone, problem.source.inputs.shape),
+        training=replace(training, epochs=training.resolved_epochs(len(train_part))),
+    )
     started = time.monotonic()
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
         trainer = _prepared_trainer(replace(problem, source=train_part), recipe, fabric)
@@ -185,14 +191,14 @@ def fit_model(
 
         def snapshot() -> FittedModel:
             return FittedModel(
-                recipe,
-                trainer.predictor,
-                problem.source.inputs.shape,
-                problem.source.classes,
-                problem.target is not None,
-                None,
-                tuple(trainer.progress.history),
-                time.monotonic() - started,
+                recipe=recipe,
+                network=trainer.predictor,
+                input_shape=problem.source.inputs.shape,
+                classes=problem.source.classes,
+                has_target=problem.target is not None,
+                calibrator_state=None,
+                history=tuple(trainer.progress.history),
+                training_seconds=time.monotonic() - started,
             )
 
         def save(state: dict[str, Any]) -> None:
@@ -209,7 +215,9 @@ def fit_model(
             save=None if checkpoint is None else save,
             after_epoch=report_epoch,
         )
-    return snapshot().with_calibrator(recipe.calibrator_name, validation, problem.target)
+        findings = trainer.conclude(validation)
+    fitted = replace(snapshot(), findings=findings)
+    return fitted.with_calibrator(recipe.calibrator_name, validation, problem.target)
 
 
 def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[LabelledDomain, LabelledDomain | None]:
@@ -253,6 +261,8 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
             f"the model was trained with a module of the user's own ({plain['recipe']['backbone']}); "
             "pass it again: load(path, backbone=module)"
         )
+    # The machine that loads a model need not have the device that it was trained on.
+    plain["recipe"]["training"]["device"] = "auto"
     recipe = Recipe.from_names(**plain["recipe"] | ({} if backbone is None else {"backbone": backbone}))
     # The weights come from the checkpoint: pretrained ones are not fetched again.
     network = _new_network(recipe, plain, without_weights=True)
@@ -261,14 +271,15 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
     except RuntimeError as error:
         raise CheckpointError(f"{str(path)!r} does not fit its own configuration: {error}") from error
     return FittedModel(
-        recipe,
-        network,
-        tuple(plain["input_shape"]),
-        tuple(plain["classes"]),
-        plain["has_target"],
-        plain["calibrator_state"],
-        tuple(plain["history"]),
-        plain["training_seconds"],
+        recipe=recipe,
+        network=network,
+        input_shape=tuple(plain["input_shape"]),
+        classes=tuple(plain["classes"]),
+        has_target=plain["has_target"],
+        calibrator_state=plain["calibrator_state"],
+        history=tuple(plain["history"]),
+        training_seconds=plain["training_seconds"],
+        findings=plain["findings"],
     )
 
 
@@ -311,6 +322,7 @@ def _plain_model(model: FittedModel) -> dict[str, Any]:
         "calibrator_state": model.calibrator_state,
         "history": [dict(record) for record in model.history],
         "training_seconds": model.training_seconds,
+        "findings": dict(model.findings),
     }
 
 
@@ -327,7 +339,7 @@ def _plain_labels(classes: tuple[Hashable, ...]) -> list[Any]:
 def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | None:
     """Where training stands; None if it has ended and the checkpoint is its model."""
     content = load_checkpoint(checkpoint)
-    if content["model"]["recipe"] != recipe.as_plain():
+    if _decisive(content["model"]["recipe"]) != _decisive(recipe.as_plain()):
         raise CheckpointError(
             f"{str(checkpoint)!r} was made with other options; resume with the same ones, or start a new run\n"
             f"  then: {content['model']['recipe']}\n  now:  {recipe.as_plain()}"
@@ -336,16 +348,26 @@ def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | Non
     return state
 
 
+def _decisive(plain: Mapping[str, Any]) -> dict[str, Any]:
+    training = {key: value for key, value in plain["training"].items() if key not in WITHOUT_INFLUENCE}
+    return {**plain, "training": training}
+
+
 def _input_statistics(inputs: Inputs, seed: int) -> InputStatistics:
     """Mean and deviation over (at most some thousands of) rows: per feature, or per channel of images."""
-    count = min(len(inputs), _MOST_ROWS_FOR_STATISTICS if inputs.in_memory else 500)
+    count = min(len(inputs), _MOST_ROWS_FOR_STATISTICS)
     rows = np.sort(np.random.default_rng(seed).permutation(len(inputs))[:count]).astype(np.int64)
-    values = inputs.fetch(rows).double()
-    dimensions = (0,) if values.ndim == 2 else (0, 2, 3)
-    deviation = values.std(dim=dimensions, correction=0)
+    dimensions = [0] if inputs.kind == "features" else [0, 2, 3]
+    mean = square = torch.zeros(inputs.shape[0], dtype=torch.float64)
+    # In parts: some thousands of large images at once would take gigabytes.
+    for part in np.array_split(rows, math.ceil(count / 256)):
+        values = inputs.fetch(part).double()
+        mean = mean + values.mean(dim=dimensions) * (len(part) / count)
+        square = square + values.square().mean(dim=dimensions) * (len(part) / count)
+    deviation = (square - mean.square()).clamp_min(0).sqrt()
     # A constant feature carries nothing: leave its scale alone.
     deviation = torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
-    return InputStatistics(values.mean(dim=dimensions).float(), deviation.float())
+    return InputStatistics(mean.float(), deviation.float())
 
 
 def _validation_record(outputs: Outputs, validation: LabelledDomain | None) -> dict[str, float]:

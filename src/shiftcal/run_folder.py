@@ -85,8 +85,8 @@ class RunFolder:
 
     @property
     def is_started(self) -> bool:
-        """Whether a run was ever begun here."""
-        return self.config.is_file()
+        """Whether there is a run here that can be resumed, or is finished."""
+        return self.checkpoint.is_file()
 
     def withdraw(self) -> None:
         """Remove what a run has left that failed before its first checkpoint."""
@@ -95,9 +95,17 @@ class RunFolder:
         with suppress(OSError):  # not there, or it holds what is not ours
             self.path.rmdir()
 
+    def remove_results(self) -> None:
+        """Remove what was made of another model: predictions, metrics and report."""
+        for path in (self.metrics, self.report, self.source_predictions, self.target_predictions):
+            path.unlink(missing_ok=True)
+
     def check_no_other_files(self) -> None:
         """Raise `OutputError` if the folder holds files, but no run."""
-        if not self.is_started and self.path.is_dir() and any(self.path.iterdir()):
+        if self.is_started or not self.path.is_dir():
+            return
+        # A run that was killed before its first checkpoint leaves these two, and nothing is lost with them.
+        if any(path not in (self.config, self.history) for path in self.path.iterdir()):
             raise OutputError(f"{str(self.path)!r} holds other files; choose a new or empty folder")
 
     def write_model(
@@ -109,7 +117,14 @@ class RunFolder:
         """Everything that the model itself knows, with what is known of its data and further facts for the card."""
         self.write_config({**(data_config or {}), **model.recipe.as_plain()})
         seconds = round(model.training_seconds, 1)
-        self.write_card({"seed": model.recipe.training.random_state, "training_seconds": seconds, **(facts or {})})
+        self.write_card(
+            {
+                "seed": model.recipe.training.random_state,
+                "training_seconds": seconds,
+                "findings": dict(model.findings),
+                **(facts or {}),
+            }
+        )
         self.write_history(model.history)
         model.save(self.checkpoint)
 

@@ -41,6 +41,19 @@ def test_ratio_is_near_one_where_there_is_no_shift(features: ShiftProblem, dual_
         assert 0.5 < ratio < 2
 
 
+@pytest.mark.parametrize("kind", ["shared", "separate"])
+def test_batch_norm_does_not_pass_for_a_shift(images: ShiftProblem, kind: str) -> None:
+    """Features of the source by batch statistics and of the target by running ones looked like two domains."""
+    same = replace(images, target=images.source.without_labels())
+    how = Recipe.from_names(
+        "drl", backbone="wrn-10-1", method_options={"ratio_network": kind}, training={"epochs": 10, "batch_size": 16}
+    )
+    model = fit_model(same, how)
+    for ratio in median_ratio(model, same):
+        assert 0.7 < ratio < 1.4
+    assert model.history[-1]["domain_loss"] > 0.55
+
+
 def test_strength_zero_is_source_only_training(features: ShiftProblem) -> None:
     """R = 1 and r = 0: the task gradient is that of cross-entropy, from the same start and the same batches."""
     robust = fitted(features, ratio_strength=0.0)
@@ -57,6 +70,19 @@ def test_target_predictions_are_more_cautious_than_without_the_ratio(features: S
         logits = fitted(features, ratio_strength=strength).predict(features.target.inputs).logits
         confidence.append(float(torch.softmax(logits, dim=-1).max(dim=-1).values.mean()))
     assert confidence[1] < confidence[0]
+
+
+def test_auto_finds_how_cautious_to_be_and_says_what_to_expect(features: ShiftProblem) -> None:
+    model = fitted(features)
+    assert 0 < model.findings["estimated_accuracy"] <= 1
+    assert {"cluster_agreement", "cluster_purity", "separation", "trust", "caution"} <= set(model.findings)
+    assert features.target is not None
+    confidence = torch.softmax(model.predict(features.target.inputs).logits, dim=-1).max(dim=-1).values.mean()
+    assert float(confidence) == pytest.approx(model.findings["estimated_accuracy"], abs=0.01)
+
+
+def test_a_fixed_strength_makes_no_claim_about_the_target(features: ShiftProblem) -> None:
+    assert fitted(features, ratio_strength=1.0).findings == {}
 
 
 def test_each_update_reaches_its_own_parameters_only(features: ShiftProblem) -> None:

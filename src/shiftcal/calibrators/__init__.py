@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from shiftcal.calibrators.base import Calibrator
+from shiftcal.calibrators.cpcs import Cpcs
+from shiftcal.calibrators.histogram import Histogram
+from shiftcal.calibrators.importance_weighted_temperature import ImportanceWeightedTemperature
+from shiftcal.calibrators.isotonic import Isotonic
+from shiftcal.calibrators.matrix import Matrix
+from shiftcal.calibrators.perturbed_temperature import PerturbedTemperature
 from shiftcal.calibrators.temperature import Temperature
+from shiftcal.calibrators.transcal import TransCal
+from shiftcal.calibrators.vector import Vector
 from shiftcal.errors import UnknownNameError
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
     "temperature": Temperature,
+    "vector": Vector,
+    "matrix": Matrix,
+    "histogram": Histogram,
+    "isotonic": Isotonic,
+    "importance-weighted-temperature": ImportanceWeightedTemperature,
+    "cpcs": Cpcs,
+    "transcal": TransCal,
+    "perturbed-temperature": PerturbedTemperature,
 }
 
 

@@ -49,13 +49,20 @@ def inputs_from(values: Any, name: str) -> Inputs:
 
 def labels_of_dataset(dataset: Dataset[Any], name: str) -> list[Hashable]:
     """Second part of each item of a labelled dataset, by its `targets` or `labels` where it has them."""
+    num_items = len(dataset)  # type: ignore[arg-type]
     for attribute in ("targets", "labels"):
-        if hasattr(dataset, attribute):
-            return list(np.asarray(getattr(dataset, attribute)).tolist())
-    items = [dataset[row] for row in range(len(dataset))]  # type: ignore[arg-type]
-    if not all(isinstance(item, (tuple, list)) and len(item) > 1 for item in items):
+        known = getattr(dataset, attribute, None)
+        # Some datasets call a list of their class names so.
+        if isinstance(known, (list, tuple, np.ndarray, Tensor)) and len(known) == num_items:
+            return list(np.asarray(known).tolist())
+    return [_label_of_item(dataset[row], name) for row in range(num_items)]
+
+
+def _label_of_item(item: Any, name: str) -> Hashable:
+    if not (isinstance(item, (tuple, list)) and len(item) > 1):
         raise InvalidInputError(f"{name}: labels are missing; expected y, or a dataset of items (input, label)")
-    return [item[1].item() if isinstance(item[1], Tensor) else item[1] for item in items]
+    label: Hashable = item[1].item() if isinstance(item[1], Tensor) else item[1]
+    return label
 
 
 def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:

@@ -6,8 +6,10 @@ Whatever the storage, `fetch` gives the same thing: float32 features (N, D), or 
 from __future__ import annotations
 
 import io
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -23,6 +25,10 @@ from torch.utils.data import Dataset
 from shiftcal.errors import InvalidInputError
 
 Kind = Literal["features", "images"]
+
+_DECODING_THREADS = 4
+# Decoded images are kept up to this size of a data set: a gigabyte.
+_MOST_BYTES_KEPT = 2**30
 
 
 @dataclass(frozen=True)
@@ -113,21 +119,43 @@ class ArrayInputs(Inputs):
         return ArrayInputs(convert_images(self.values, image_format))
 
 
-class FileInputs(Inputs):
-    """Image files, decoded when they are fetched and brought to one format."""
+class _DecodedInputs(Inputs):
+    """Images that are decoded when they are first fetched; where all of them fit in memory they are kept."""
 
-    def __init__(self, paths: Sequence[Path], image_format: ImageFormat, *, root: Path) -> None:
-        self.paths = list(paths)
-        self.root = root
+    def __init__(self, image_format: ImageFormat) -> None:
         self.image_format = image_format
         self.shape = image_format.shape
+        self._kept: dict[int, Tensor] = {}
+
+    @abstractmethod
+    def _decode(self, row: int) -> Tensor:
+        """One image as float32 (C, size, size) in [0, 1]."""
+
+    def fetch(self, rows: NDArray[np.int64]) -> Tensor:
+        """See `Inputs.fetch`."""
+        wanted = rows.tolist()
+        missing = [row for row in dict.fromkeys(wanted) if row not in self._kept]
+        with ThreadPoolExecutor(_DECODING_THREADS) as pool:
+            decoded = dict(zip(missing, pool.map(self._decode, missing), strict=True))
+        if len(self) * math.prod(self.shape) <= _MOST_BYTES_KEPT:
+            # Pixels were bytes before they were numbers, so nothing is lost.
+            self._kept |= {row: image.mul(255).round().to(torch.uint8) for row, image in decoded.items()}
+        return torch.stack([decoded[row] if row in decoded else self._kept[row].float().div(255) for row in wanted])
+
+
+class FileInputs(_DecodedInputs):
+    """Image files, brought to one format."""
+
+    def __init__(self, paths: Sequence[Path], image_format: ImageFormat, *, root: Path) -> None:
+        super().__init__(image_format)
+        self.paths = list(paths)
+        self.root = root
 
     def __len__(self) -> int:
         return len(self.paths)
 
-    def fetch(self, rows: NDArray[np.int64]) -> Tensor:
-        """See `Inputs.fetch`."""
-        return torch.stack([decode_image(self.paths[row], self.image_format) for row in rows])
+    def _decode(self, row: int) -> Tensor:
+        return decode_image(self.paths[row], self.image_format)
 
     def identify(self, row: int) -> str:
         """The path below the root of the data set, or the whole path of a file elsewhere."""
@@ -138,7 +166,7 @@ class FileInputs(Inputs):
         return FileInputs(self.paths, image_format, root=self.root)
 
 
-class EncodedInputs(Inputs):
+class EncodedInputs(_DecodedInputs):
     """Encoded images (JPEG, PNG, ...) in one array of bytes: image i is `encoded[offsets[i]:offsets[i + 1]]`."""
 
     def __init__(
@@ -149,24 +177,19 @@ class EncodedInputs(Inputs):
         *,
         names: Sequence[str],
     ) -> None:
+        super().__init__(image_format)
         self.encoded = encoded
         self.offsets = offsets
         self.names = list(names)
-        self.shape = image_format.shape
-        self.image_format = image_format
 
     def __len__(self) -> int:
         return len(self.names)
-
-    def fetch(self, rows: NDArray[np.int64]) -> Tensor:
-        """See `Inputs.fetch`."""
-        return torch.stack([self._decoded(int(row)) for row in rows])
 
     def identify(self, row: int) -> str:
         """The path that the image had when it was packed."""
         return self.names[row]
 
-    def _decoded(self, row: int) -> Tensor:
+    def _decode(self, row: int) -> Tensor:
         content = self.encoded[self.offsets[row] : self.offsets[row + 1]].tobytes()
         return decode_image(io.BytesIO(content), self.image_format, name=self.names[row])
 

@@ -14,6 +14,8 @@ from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 from torch import Tensor, nn
 
 from shiftcal.data.batches import Batch, PseudoLabels
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import Inputs
 from shiftcal.models.networks import Blueprint
 from shiftcal.options import option
 
@@ -67,6 +69,19 @@ class EpochOutlook:
     """Outputs for all target rows, in order, by the network as it stands."""
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What a method may look at after training, to set what it can't learn by gradients."""
+
+    source: LabelledDomain
+    """The part that was trained on."""
+    held_out: LabelledDomain | None
+    """The part of the source that was not."""
+    target: UnlabelledDomain | None
+    observe: Callable[[Callable[[Tensor], tuple[Tensor, ...]], Inputs], tuple[Tensor, ...]]
+    """Applies a function to all rows in batches, in evaluation mode and without gradients; results on the CPU."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC, Generic[NetworkT]):
     """Base of all methods; its fields are the options that all of them share."""
@@ -110,6 +125,11 @@ class Method(ABC, Generic[NetworkT]):
         """The shared options as a plan, for some parameters."""
         rate = self.learning_rate if learning_rate is None else learning_rate
         return OptimizerPlan(parameters, self.optimizer, rate, self.weight_decay, self.schedule)
+
+    def conclude(self, network: NetworkT, evidence: Evidence) -> dict[str, float]:
+        """Set buffers of the trained network that follow from the data, and give findings for the user."""
+        del network, evidence
+        return {}
 
     def choose_pseudo_labels(self, outlook: EpochOutlook) -> PseudoLabels | None:
         """Target rows to train on as if labelled in the coming epoch; none by default."""

@@ -7,6 +7,10 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
     prediction     softmax(R z / (1 + r))
 
+How strongly the ratio acts decides whether this helps. With a number as `ratio_strength`, log R is multiplied by it
+in training and prediction, as in the paper. With "auto" the task is trained at R = 1, and after training the
+strength is found from the target's own structure, without labels: see `shiftcal.functional.caution`.
+
 A density ratio has mean one over the target: E_target[P_source / P_target] = 1. The dual term is given R divided by
 its mean over the target batch, so that it can make some target inputs count as less source-like than others, but
 not all of them. Nothing else would keep R from falling and z from growing without end, since the task fixes R z only.
@@ -21,21 +25,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
+from shiftcal.data.inputs import Inputs
+from shiftcal.functional.caution import Caution, Observed, fit_caution, log_scale
+from shiftcal.functional.clustering import Clusters
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import robust_logits
-from shiftcal.methods.base import RATIO, TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, observed
+from shiftcal.methods.base import RATIO, TASK, Evidence, Method, OptimizerPlan, Outputs, Update
+from shiftcal.models.networks import (
+    Blueprint,
+    Classifier,
+    DomainClassifier,
+    frozen_statistics,
+    observed,
+    uses_batch_statistics,
+)
 from shiftcal.options import option
 from shiftcal.processes import mean_over_batch
+
+# Rows of a domain that the strength is found from: enough for every statistic in it.
+_MOST_ROWS_OBSERVED = 20_000
 
 
 class RobustNetwork(nn.Module):
     """A classifier with a density ratio on its features, on a network of its own, or (without a target) with none."""
+
+    centre: Tensor
+    centroids: Tensor
+    vote: Tensor
+    caution: Tensor
 
     def __init__(self, blueprint: Blueprint, ratio_hidden: int, *, separate: bool) -> None:
         super().__init__()
@@ -45,6 +69,12 @@ class RobustNetwork(nn.Module):
             self.ratio = nn.ModuleDict({"head": DomainClassifier(self.task.backbone.feature_dim, ratio_hidden)})
             if separate:
                 self.ratio["backbone"] = blueprint.new_backbone()
+        # The scale of `ratio_strength="auto"`: no caution until it was found.
+        dim = self.task.backbone.representation_dim
+        self.register_buffer("centre", torch.zeros(dim))
+        self.register_buffer("centroids", torch.zeros(blueprint.num_classes, dim))
+        self.register_buffer("vote", torch.zeros(()))
+        self.register_buffer("caution", torch.zeros(()))
 
     def domain_logit(self, inputs: Tensor, task_features: Tensor) -> Tensor:
         """Unbounded logit (N,) of "source"; gradients never reach the task network."""
@@ -59,8 +89,10 @@ class RobustNetwork(nn.Module):
 class DistributionallyRobust(Method[RobustNetwork]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
 
-    ratio_strength: float = option(0.3, "log R is multiplied by this; 0 is R = 1", at_least=0)
-    ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_strength: float | Literal["auto"] = option(
+        "auto", "multiplies log R; 0 is R = 1, 1 the paper; auto: found on the target without labels", at_least=0
+    )
+    ratio_bound: float = option(10.0, "R stays within 1/bound and bound", above=1)
     ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
@@ -81,43 +113,91 @@ class DistributionallyRobust(Method[RobustNetwork]):
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
         """Algorithm 1: the ratio from both terms of the joint loss, then the task with the new ratio."""
         logits, features = network.task(batch.source_inputs)
+        if uses_batch_statistics(network.task):
+            # Target features are taken with running statistics; with others for the source, the ratio would tell
+            # the two kinds of statistics apart instead of the domains.
+            _, features = observed(network.task, batch.source_inputs)
         if batch.target_inputs is not None:
-            yield self._ratio_update(network, batch.source_inputs, features, batch.target_inputs)
-        ratio = self._ratio(network, batch.source_inputs, features).detach()
+            yield self._ratio_update(network, batch.source_inputs, features.detach(), batch.target_inputs)
+        with torch.no_grad(), frozen_statistics(network):
+            domain_logit = self._domain_logit(network, batch.source_inputs, features)
+        ratio = density_ratio(domain_logit, 0.0 if self.ratio_strength == "auto" else self.ratio_strength)
         robust = robust_logits(logits.detach(), ratio, class_regularization=self.class_regularization)
         yield Update(
             TASK,
             task_surrogate(logits, batch.source_labels, ratio, class_regularization=self.class_regularization),
-            {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": ratio.mean()},
+            {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": domain_logit.exp().mean()},
         )
 
     def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
-        """Theorem 1 in its inference form."""
+        """Theorem 1 in its inference form; the density ratio is given as estimated, whatever its strength."""
         logits, features = network.task(inputs)
-        ratio = self._ratio(network, inputs, features)
-        robust = robust_logits(logits, ratio, class_regularization=self.class_regularization)
-        return Outputs(robust, ratio, features)
+        domain_logit = self._domain_logit(network, inputs, features)
+        if self.ratio_strength == "auto":
+            clusters = Clusters(network.centre, network.centroids)
+            representation = network.task.backbone.representation(inputs, features)
+            rows = Observed(logits, domain_logit, representation)
+            scale = log_scale(Caution(clusters, network.vote, network.caution), rows).exp()
+        else:
+            scale = density_ratio(domain_logit, self.ratio_strength)
+        robust = robust_logits(logits, scale, class_regularization=self.class_regularization)
+        return Outputs(robust, domain_logit.exp(), features)
+
+    def conclude(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
+        """Find the strength for "auto", and the accuracy that can be expected on the target."""
+        if self.ratio_strength != "auto" or evidence.target is None:
+            return {}
+        source, source_labels = self._observed(network, evidence, evidence.source.inputs, evidence.source.labels)
+        held_out, held_out_labels = source, source_labels
+        if evidence.held_out is not None:
+            inputs, labels = evidence.held_out.inputs, evidence.held_out.labels
+            held_out, held_out_labels = self._observed(network, evidence, inputs, labels)
+        target, _ = self._observed(network, evidence, evidence.target.inputs, None)
+        caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
+        network.centre.copy_(caution.clusters.centre)
+        network.centroids.copy_(caution.clusters.centroids)
+        network.vote.copy_(caution.vote)
+        network.caution.copy_(caution.caution)
+        findings = {f"estimated_{name}" if name == "accuracy" else name: v for name, v in estimate._asdict().items()}
+        return {**findings, "caution": float(caution.caution)}
+
+    def _observed(
+        self, network: RobustNetwork, evidence: Evidence, inputs: Inputs, labels: np.ndarray | None
+    ) -> tuple[Observed, Tensor]:
+        """What is known of the rows of a domain (of some thousands of them, evenly spread), with their labels."""
+        count = min(len(inputs), _MOST_ROWS_OBSERVED)
+        rows = np.linspace(0, len(inputs) - 1, count).round().astype(np.int64)
+
+        def observe(batch: Tensor) -> tuple[Tensor, ...]:
+            logits, features = network.task(batch)
+            domain_logit = self._domain_logit(network, batch, features)
+            return logits, domain_logit, network.task.backbone.representation(batch, features)
+
+        values = evidence.observe(observe, inputs.subset(rows))
+        chosen = np.zeros(count, dtype=np.int64) if labels is None else labels[rows]
+        return Observed(*(value.double() for value in values)), torch.from_numpy(chosen)
 
     def _ratio_update(
         self, network: RobustNetwork, source_inputs: Tensor, source_features: Tensor, target_inputs: Tensor
     ) -> Update:
         target_logits, target_features = observed(network.task, target_inputs)
-        source_domain = self._domain_logit(network, source_inputs, source_features)
-        target_domain = self._domain_logit(network, target_inputs, target_features)
-        target_ratio = density_ratio(target_domain, self.ratio_strength)
+        # Both domains in one pass: batch norm of a ratio network of its own must not see them apart.
+        both_inputs = torch.cat([source_inputs, target_inputs])
+        both_features = torch.cat([source_features, target_features])
+        both = self._domain_logit(network, both_inputs, both_features)
+        source_domain, target_domain = both[: len(source_inputs)], both[len(source_inputs) :]
+        target_ratio = density_ratio(target_domain, 1.0 if self.ratio_strength == "auto" else self.ratio_strength)
         telling_apart = domain_loss(source_domain, target_domain)
         relative_ratio = target_ratio / mean_over_batch(target_ratio)
         caution = target_potential(target_logits, relative_ratio, class_regularization=self.class_regularization)
         return Update(
             RATIO,
             telling_apart + self.dual_weight * caution,
-            {"domain_loss": telling_apart, "target_ratio": target_ratio.mean()},
+            {"domain_loss": telling_apart, "target_ratio": target_domain.exp().mean()},
         )
 
     def _domain_logit(self, network: RobustNetwork, inputs: Tensor, features: Tensor) -> Tensor:
-        return bounded_domain_logit(network.domain_logit(inputs, features), self.ratio_bound)
-
-    def _ratio(self, network: RobustNetwork, inputs: Tensor, features: Tensor) -> Tensor:
+        """Bounded log R (N,); 0 where there is no target."""
         if network.ratio is None:
-            return features.new_ones(len(features))
-        return density_ratio(self._domain_logit(network, inputs, features), self.ratio_strength)
+            return features.new_zeros(len(features))
+        return bounded_domain_logit(network.domain_logit(inputs, features), self.ratio_bound)

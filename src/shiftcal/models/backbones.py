@@ -41,6 +41,7 @@ class Backbone(nn.Module):
     def __init__(self, body: nn.Module, input_shape: InputShape, statistics: InputStatistics) -> None:
         super().__init__()
         self.body = body
+        self.takes_images = len(input_shape) == 3
         # One number per feature or channel, shaped to broadcast over a batch.
         broadcast = (1, -1) + (1,) * (len(input_shape) - 1)
         self.register_buffer("mean", statistics.mean.reshape(broadcast))
@@ -51,6 +52,19 @@ class Backbone(nn.Module):
         """Features (N, feature_dim)."""
         features: Tensor = self.body((inputs - self.mean) / self.deviation)
         return features.flatten(1)
+
+    @property
+    def representation_dim(self) -> int:
+        """Width of `representation`."""
+        return self.feature_dim if self.takes_images else self.mean.numel()
+
+    def representation(self, inputs: Tensor, features: Tensor) -> Tensor:
+        """What the structure of the data is looked for in: the features of images, features themselves otherwise.
+
+        Feature vectors were made by something that did not see the task, and show what the task's own layers have
+        already forgotten; pixels show little.
+        """
+        return features if self.takes_images else (inputs - self.mean) / self.deviation
 
 
 @dataclass(frozen=True)

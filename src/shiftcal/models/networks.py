@@ -72,6 +72,28 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
             layer.train()
 
 
+@contextmanager
+def untracked_statistics(network: nn.Module) -> Iterator[None]:
+    """Within the block batch-norm layers use the statistics of the batch and keep none of them.
+
+    For a further look at perturbed inputs of a batch, which is to differ from the first in the perturbation only.
+    """
+    layers = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    try:
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+
+
+def uses_batch_statistics(network: nn.Module) -> bool:
+    """Whether a row's features depend, in training mode, on the other rows of its batch."""
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules())
+
+
 @torch.no_grad()
 def observed(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Logits and features without gradients and without a trace in the network."""

@@ -13,6 +13,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from shiftcal.errors import InvalidInputError
+from shiftcal.models.networks import uses_batch_statistics
 from shiftcal.processes import is_main_process, started_by_torchrun
 from shiftcal.training.options import TrainingOptions
 
@@ -76,7 +77,7 @@ def any_process(fabric: Fabric, flag: bool) -> bool:
 
 def synchronized_batch_norm(fabric: Fabric, network: nn.Module) -> nn.Module:
     """Batch norm over the global batch where several GPU processes share it."""
-    if fabric.world_size == 1 or not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in network.modules()):
+    if fabric.world_size == 1 or not uses_batch_statistics(network):
         return network
     if fabric.device.type == "cuda":
         converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,31 +17,38 @@ from shiftcal.progress import progress_bar
 _BATCH_SIZE = 256
 
 
-@torch.inference_mode()
 def predict_inputs(
     method: Method[Any], network: nn.Module, inputs: Inputs, *, device: torch.device, fabric: Fabric | None = None
 ) -> Outputs:
-    """Outputs on the CPU, row by row as the inputs are.
+    """Outputs for all rows, on the CPU."""
+    return Outputs(*observe_rows(lambda batch: method.predict(network, batch), network, inputs, device, fabric))
 
-    With several processes each predicts every n-th row and all of them receive everything.
+
+@torch.inference_mode()
+def observe_rows(
+    function: Callable[[Tensor], tuple[Tensor, ...]],
+    network: nn.Module,
+    inputs: Inputs,
+    device: torch.device,
+    fabric: Fabric | None,
+) -> tuple[Tensor, ...]:
+    """A function of a batch applied to all rows with the network in evaluation mode, on the CPU, row by row.
+
+    With several processes each takes every n-th row and all of them receive everything.
     """
     rank, world_size = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
     rows = np.arange(rank, len(inputs), world_size, dtype=np.int64)
     was_training = network.training
     network.eval()
     parts = []
-    starts = range(0, len(rows), _BATCH_SIZE)
-    for start in progress_bar(starts, "predicting"):
+    for start in progress_bar(range(0, len(rows), _BATCH_SIZE), "predicting"):
         batch = inputs.fetch(rows[start : start + _BATCH_SIZE])
-        outputs = method.predict(network, batch.to(device))
-        parts.append(Outputs(*(value.float().cpu() for value in outputs)))
+        parts.append([value.float().cpu() for value in function(batch.to(device))])
     network.train(was_training)
-    own = Outputs(*(torch.cat(values) for values in zip(*parts, strict=True)))
-    return own if fabric is None or world_size == 1 else _gathered(own, fabric, len(inputs))
-
-
-def _gathered(own: Outputs, fabric: Fabric, num_rows: int) -> Outputs:
-    return Outputs(*(_gathered_rows(values, fabric, num_rows) for values in own))
+    own = tuple(torch.cat(values) for values in zip(*parts, strict=True))
+    if fabric is None or world_size == 1:
+        return own
+    return tuple(_gathered_rows(values, fabric, len(inputs)) for values in own)
 
 
 def _gathered_rows(values: Tensor, fabric: Fabric, num_rows: int) -> Tensor:

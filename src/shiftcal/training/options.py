@@ -13,6 +13,10 @@ DEFAULT_STEPS = 1000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 100
 
 
+# Options that decide nothing about the result: they may differ when a run goes on.
+WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
     """Options of the engine."""

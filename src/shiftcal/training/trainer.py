@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
+from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
-from shiftcal.methods.base import EpochOutlook, Method, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Method, Outputs
 from shiftcal.progress import progress_bar
 from shiftcal.training.fabric import any_process, average_gradients
-from shiftcal.training.inference import predict_inputs
+from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
 from shiftcal.training.options import TrainingOptions
@@ -120,6 +121,17 @@ class Trainer:
                 if save is not None and any_process(self.fabric, due):
                     save(self.state())
                     last_saved = time.monotonic()
+
+    def conclude(self, held_out: LabelledDomain | None) -> dict[str, float]:
+        """Let the method set what follows from the data after training; its findings."""
+        network, device = self.predictor, self.fabric.device
+        evidence = Evidence(
+            self.problem.source,
+            held_out,
+            self.problem.target,
+            lambda function, inputs: observe_rows(function, network, inputs, device, self.fabric),
+        )
+        return self.method.conclude(network, evidence)
 
     def _run_epoch(self, bar: Any, interruption: Interruption, save: SaveState | None) -> None:
         progress = self.progress

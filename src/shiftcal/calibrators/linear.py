@@ -1,0 +1,67 @@
+"""What vector and matrix scaling share: the loss, and its minimum by L-BFGS in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+_MOST_ITERATIONS = 1000
+_LEAST_CURVATURE = 1e-6
+
+
+def centred(logits: Tensor) -> Tensor:
+    """Logits (N, C) in float64 with mean zero over the classes.
+
+    Logits are defined up to a constant per row; scaled class by class, that constant would change the probabilities.
+    """
+    exact = logits.double()
+    return exact - exact.mean(dim=-1, keepdim=True)
+
+
+def smoothed_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Mean negative log-likelihood with labels smoothed by 1 / (N + 1), as in `temperature`.
+
+    The smoothing keeps the best parameters finite if the data are classified without an error or lack a class.
+    """
+    return cross_entropy(logits, labels, label_smoothing=1 / (len(labels) + 1))
+
+
+def class_variances(logits: Tensor) -> Tensor:
+    """p (1 - p) (N, C): the second derivatives of the loss of each row by its logits."""
+    probabilities = torch.softmax(logits, dim=-1)
+    return probabilities * (1 - probabilities)
+
+
+def minimize_loss(loss: Callable[[Tensor], Tensor], start: Tensor, curvature: Tensor) -> Tensor:
+    """The parameters (P,) in float64 at which a smooth loss is lowest, by L-BFGS from `start`.
+
+    Args:
+        loss: of the parameters.
+        start: (P,).
+        curvature: (P,) rough second derivatives. The search is in units of their inverse square roots, without which
+            it crawls where penalties are strong or classes rare.
+    """
+    unit = curvature.clamp_min(curvature.max() * _LEAST_CURVATURE).rsqrt()
+
+    def value_and_gradient(values: NDArray[np.float64]) -> tuple[float, NDArray[Any]]:
+        scaled = torch.from_numpy(values.copy()).requires_grad_()
+        with torch.enable_grad():
+            value = loss(scaled * unit)
+            (gradient,) = torch.autograd.grad(value, scaled)
+        return float(value.detach()), gradient.numpy()
+
+    found = minimize(
+        value_and_gradient,
+        (start / unit).numpy(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": _MOST_ITERATIONS, "ftol": 1e-10, "gtol": 1e-6},
+    )
+    return torch.from_numpy(np.asarray(found.x, dtype=np.float64)) * unit

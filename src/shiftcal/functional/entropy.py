@@ -1,0 +1,18 @@
+"""Entropy of predictions and divergence between them, from logits."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def prediction_entropy(logits: Tensor) -> Tensor:
+    """H = -sum_y p_y log p_y with p = softmax(logits): (N, C) to (N,), from 0 (sure) to log C (uniform)."""
+    log_probabilities = torch.log_softmax(logits, dim=-1)
+    return -(log_probabilities.exp() * log_probabilities).sum(dim=-1)
+
+
+def prediction_divergence(reference_logits: Tensor, logits: Tensor) -> Tensor:
+    """KL(softmax(reference_logits) || softmax(logits)): (N, C) and (N, C) to (N,), 0 where they agree."""
+    reference = torch.log_softmax(reference_logits, dim=-1)
+    return (reference.exp() * (reference - torch.log_softmax(logits, dim=-1))).sum(dim=-1)

@@ -1,0 +1,82 @@
+"""Importance weighting: source samples count as much as they are typical of the target.
+
+Shimodaira, "Improving predictive inference under covariate shift by weighting the log-likelihood function", Journal
+of Statistical Planning and Inference 90, 2000; flattened weights: also Sugiyama, Krauledat, Mueller, JMLR 8, 2007.
+
+    task loss    mean_source [ w(x) / mean(w) * cross_entropy(softmax(z), y) ],   w = (P_target / P_source)^flattening
+    ratio loss   domain binary cross-entropy of a head on the task's features, which it does not change
+
+The weights come from a domain classifier (Bickel, Brueckner, Scheffer, JMLR 10, 2009) that is trained along with the
+task, are bounded, and have mean one over each batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from shiftcal.data.batches import Batch
+from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
+from shiftcal.methods.base import RATIO, TASK, Method, OptimizerPlan, Outputs, Update
+from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, observed, uses_batch_statistics
+from shiftcal.options import option
+from shiftcal.processes import mean_over_batch
+
+
+class WeightedNetwork(nn.Module):
+    """A classifier and, where there is a target, a ratio head on its features."""
+
+    def __init__(self, blueprint: Blueprint, ratio_hidden: int) -> None:
+        super().__init__()
+        self.task = Classifier(blueprint)
+        self.ratio = DomainClassifier(self.task.backbone.feature_dim, ratio_hidden) if blueprint.has_target else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportanceWeighting(Method[WeightedNetwork]):
+    """Source cross-entropy weighted by P_target / P_source from a domain classifier."""
+
+    flattening: float = option(1.0, "exponent of the weights; 0 weights all alike", at_least=0, at_most=1)
+    ratio_bound: float = option(10.0, "P_source / P_target stays within 1/bound and bound", above=1)
+    ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
+    ratio_learning_rate: float = option(1e-3, "step size of the ratio head", above=0)
+
+    def build(self, blueprint: Blueprint) -> WeightedNetwork:
+        """A classifier with a ratio head."""
+        return WeightedNetwork(blueprint, self.ratio_hidden)
+
+    def optimizers(self, network: WeightedNetwork) -> dict[str, OptimizerPlan]:
+        """Task and ratio, each with its own step size."""
+        plans = {TASK: self.optimizer_plan(network.task.parameters())}
+        if network.ratio is not None:
+            plans[RATIO] = self.optimizer_plan(network.ratio.parameters(), learning_rate=self.ratio_learning_rate)
+        return plans
+
+    def training_step(self, network: WeightedNetwork, batch: Batch) -> Iterator[Update]:
+        """The ratio, then the task with the new weights."""
+        logits, features = network.task(batch.source_inputs)
+        if uses_batch_statistics(network.task):
+            # As for the target, or the head would tell two kinds of statistics apart instead of the domains.
+            _, features = observed(network.task, batch.source_inputs)
+        if batch.target_inputs is not None:
+            _, target_features = observed(network.task, batch.target_inputs)
+            source, target = (self._domain_logit(network, values) for values in (features, target_features))
+            telling_apart = domain_loss(source, target)
+            yield Update(RATIO, telling_apart, {"domain_loss": telling_apart})
+        weights = density_ratio(self._domain_logit(network, features), -self.flattening).detach()
+        losses = cross_entropy(logits, batch.source_labels, reduction="none")
+        loss = (weights / mean_over_batch(weights) * losses).mean()
+        yield Update(TASK, loss, {"task_loss": loss})
+
+    def predict(self, network: WeightedNetwork, inputs: Tensor) -> Outputs:
+        """The logits as they are, and the ratio that the weights come from."""
+        logits, features = network.task(inputs)
+        return Outputs(logits, density_ratio(self._domain_logit(network, features), 1.0), features)
+
+    def _domain_logit(self, network: WeightedNetwork, features: Tensor) -> Tensor:
+        if network.ratio is None:
+            return features.new_zeros(len(features))
+        return bounded_domain_logit(network.ratio(features.detach()), self.ratio_bound)

@@ -1,0 +1,42 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+from torch import Tensor
+
+from shiftcal.calibrators.base import CalibrationData
+from shiftcal.calibrators.cpcs import Cpcs, fit_brier_temperature
+from shiftcal.calibrators.importance import domain_logits
+from shiftcal.calibrators.temperature import fit_temperature
+
+Sample = Callable[[int, int], tuple[Tensor, Tensor]]
+MakeData = Callable[..., CalibrationData]
+
+
+def test_two_classes_have_a_closed_form() -> None:
+    """With logits (m, 0) right in a (smoothed) share p, the Brier score too is lowest at m / log(p / (1 - p))."""
+    logits, labels = torch.tensor([[4.0, 0.0]]).repeat(100, 1), torch.tensor([0] * 80 + [1] * 20)
+    share = 0.8 * (1 - 1 / 101) + 0.5 / 101
+    found = fit_brier_temperature(logits, labels, torch.ones(100))
+    assert found == pytest.approx(4 / np.log(share / (1 - share)), rel=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5])
+def test_it_is_the_lowest_weighted_brier_score(make_data: MakeData, sample: Sample, offset: float) -> None:
+    logits, labels = sample(80, 3)
+    target = logits + torch.tensor([1.0, 0.0, -0.5])
+    weights = domain_logits(logits, target).exp().numpy() + offset
+    onehot = np.eye(3)[labels.numpy()] * (1 - 1 / 81) + 1 / 81 / 3
+    grid = np.exp(np.linspace(-2, 2, 2001))
+    scores = [(weights * ((softmax(logits.numpy() / t, axis=1) - onehot) ** 2).sum(axis=1)).sum() for t in grid]
+    state = Cpcs(weight_offset=offset).fit(make_data(logits, labels, target))
+    assert float(state["temperature"]) == pytest.approx(grid[int(np.argmin(scores))], rel=3e-3)
+
+
+def test_without_a_shift_it_is_nearly_temperature_scaling(make_data: MakeData, sample: Sample) -> None:
+    logits, labels = sample(5000, 4)
+    target, _ = sample(6000, 4)
+    state = Cpcs().fit(make_data(logits, labels, target))
+    assert float(state["temperature"]) == pytest.approx(fit_temperature(logits, labels), rel=0.05)

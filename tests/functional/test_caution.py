@@ -1,0 +1,96 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from shiftcal.functional.caution import Caution, Observed, fit_caution, log_scale
+from shiftcal.functional.clustering import Clusters
+
+CLASSES, DIM = 4, 8
+
+
+def domain(
+    num_rows: int, *, wrong: float, domain_logit: float, spread: float = 0.5, seed: int = 0
+) -> tuple[Observed, Tensor]:
+    """Clusters by class; a share of the rows has logits that name the wrong class with the same confidence."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(num_rows) % CLASSES
+    noise = torch.randn(num_rows, DIM, generator=generator, dtype=torch.float64)
+    representation = 5 * torch.eye(CLASSES, DIM, dtype=torch.float64)[labels] + spread * noise
+    is_wrong = torch.rand(num_rows, generator=generator) < wrong
+    predicted = torch.where(is_wrong, (labels + 1) % CLASSES, labels)
+    # The margin varies, as it does in life; it says nothing about being right.
+    margin = 4 + torch.rand(num_rows, 1, generator=generator, dtype=torch.float64)
+    logits = margin * torch.nn.functional.one_hot(predicted, CLASSES).double()
+    logit = torch.full((num_rows,), domain_logit, dtype=torch.float64)
+    return Observed(logits, logit, representation), labels
+
+
+def confidence(caution: Caution, rows: Observed) -> float:
+    scaled = log_scale(caution, rows).exp().unsqueeze(-1) * rows.logits
+    return float(torch.softmax(scaled, dim=-1).max(dim=-1).values.mean())
+
+
+def test_accuracy_under_shift_is_found_and_met() -> None:
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    held_out, held_out_labels = domain(100, wrong=0.03, domain_logit=2.0, seed=1)
+    target, target_labels = domain(400, wrong=0.3, domain_logit=-2.0, seed=2)
+    caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
+    true_accuracy = float((target.logits.argmax(dim=-1) == target_labels).double().mean())
+    assert estimate.accuracy == pytest.approx(true_accuracy, abs=0.02)
+    assert estimate.trust > 0.9
+    assert confidence(caution, target) == pytest.approx(estimate.accuracy, abs=1e-4)
+
+
+def test_inputs_that_their_cluster_contradicts_are_trusted_less() -> None:
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    target, target_labels = domain(400, wrong=0.3, domain_logit=-2.0, seed=2)
+    caution, _ = fit_caution(source, source_labels, source, source_labels, target)
+    right = target.logits.argmax(dim=-1) == target_labels
+    scale = log_scale(caution, target)
+    assert float(scale[right].mean()) > float(scale[~right].mean()) + 0.3
+
+
+def test_without_a_visible_shift_held_out_data_decides() -> None:
+    """Domain logits of zero: whatever the clusters say is not believed."""
+    source, source_labels = domain(400, wrong=0.0, domain_logit=0.0)
+    held_out, held_out_labels = domain(100, wrong=0.0, domain_logit=0.0, seed=1)
+    target, _ = domain(400, wrong=0.3, domain_logit=0.0, seed=2)
+    caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
+    assert estimate.trust == 0
+    assert estimate.separation == 0
+    # Held-out data shows no miscalibration beyond chance, so the confidence stays as it was.
+    assert confidence(caution, target) == pytest.approx(confidence(neutral(), target), abs=1e-3)
+
+
+def test_without_clusters_in_the_source_the_agreement_is_not_believed() -> None:
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0, spread=500.0)
+    target, _ = domain(400, wrong=0.3, domain_logit=-2.0, spread=500.0, seed=2)
+    _, estimate = fit_caution(source, source_labels, source, source_labels, target)
+    assert estimate.cluster_purity < 0.2
+    assert estimate.trust == 0
+
+
+def test_source_like_inputs_keep_their_logits() -> None:
+    caution = neutral()._replace(caution=torch.tensor(3.0, dtype=torch.float64))
+    rows, _ = domain(8, wrong=0.0, domain_logit=40.0)
+    torch.testing.assert_close(log_scale(caution, rows), torch.zeros(8, dtype=torch.float64), atol=1e-12, rtol=0)
+    target_like, _ = domain(8, wrong=0.0, domain_logit=-40.0)
+    torch.testing.assert_close(log_scale(caution, target_like), torch.full((8,), -3.0, dtype=torch.float64))
+
+
+def test_confidence_is_never_raised() -> None:
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    target, _ = domain(400, wrong=0.0, domain_logit=-2.0, seed=2)
+    unsure = target._replace(logits=target.logits / 4)
+    _, estimate = fit_caution(source, source_labels, source, source_labels, unsure)
+    assert estimate.cluster_agreement > 0.99
+    assert estimate.accuracy <= confidence(neutral(), unsure) + 1e-12
+    assert not math.isnan(estimate.accuracy)
+
+
+def neutral() -> Caution:
+    zero = torch.zeros((), dtype=torch.float64)
+    clusters = Clusters(torch.zeros(DIM, dtype=torch.float64), torch.eye(CLASSES, DIM, dtype=torch.float64))
+    return Caution(clusters, zero, zero)

@@ -1,0 +1,31 @@
+"""What tests of single training steps share: a small network's blueprint and one batch of the features problem."""
+
+import numpy as np
+import pytest
+import torch
+
+from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.data.views import ViewMaker
+from shiftcal.models.backbones import InputStatistics, build_backbone
+from shiftcal.models.networks import Blueprint
+
+
+@pytest.fixture
+def blueprint() -> Blueprint:
+    """Networks built from it have the same weights in every run."""
+    torch.manual_seed(0)
+    statistics = InputStatistics(torch.zeros(4), torch.ones(4))
+    return Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True)
+
+
+@pytest.fixture
+def batch(features: ShiftProblem) -> Batch:
+    assert features.target is not None
+    rows = np.arange(16, dtype=np.int64)
+    return Batch(
+        features.source.inputs.fetch(rows),
+        torch.from_numpy(features.source.labels[rows]),
+        features.target.inputs.fetch(rows),
+        torch.from_numpy(rows),
+        ViewMaker(0, 0),
+    )
