@@ -164,3 +164,31 @@ def test_saving_over_other_files_is_refused(tmp_path: Path) -> None:
 def test_arguments_of_the_wrong_type_are_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         small(**changes).fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_prediction_sets_cover_a_shifted_target() -> None:
+    """One noisy boundary; the target lies where the noise is. Unweighted sets would cover too little there."""
+    generator = np.random.default_rng(0)
+
+    def draw(num_rows: int, centre: float) -> tuple[np.ndarray, np.ndarray]:
+        X = generator.normal(centre, 1.0, size=(num_rows, 1))
+        return X, (generator.random(num_rows) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+
+    X, y = draw(3000, 2.0)
+    X_target, y_target = draw(2000, 0.5)
+    classifier = AdaptiveClassifier(epochs=20, training_options={"validation_fraction": 0.5}).fit(X, y, X_target)
+    sets = classifier.predict_set(X_target, coverage=0.8)
+    assert sets.dtype == bool
+    assert sets.any(axis=1).all()
+    assert sets[np.arange(2000), y_target].mean() > 0.77
+    assert classifier.predict_set(X_target, coverage=1.0).all()
+
+
+def test_prediction_sets_survive_saving_and_need_held_out_data(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    classifier = small().fit(X, X[:, 0] > 0, X)
+    classifier.save(tmp_path / "run")
+    assert np.array_equal(AdaptiveClassifier.load(tmp_path / "run").predict_set(X), classifier.predict_set(X))
+    without = small(training_options={"validation_fraction": 0.0}).fit(X, X[:, 0] > 0)
+    with pytest.raises(InvalidInputError, match="held-out source data"):
+        without.predict_set(X)

@@ -195,6 +195,7 @@ class TestResuming:
     )
     def test_refuses_other_options_and_keeps_the_run(self, changes: dict[str, Any]) -> None:
         RunFolder(Path("run")).write_config({**config().data(), **config().recipe().as_plain()})
+        RunFolder(Path("run")).checkpoint.touch()
         before = Path("run/config.yaml").read_text()
         with pytest.raises(OutputError, match=f"was made with another .*{next(iter(changes))[:6]}|another epochs: 3"):
             run_experiment(config(**changes), Path("run"), resume=True)

@@ -23,6 +23,7 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.errors import InvalidInputError
 from shiftcal.fitting import FittedModel, Recipe, fit_model, load_model
+from shiftcal.functional.conformal import prediction_sets
 from shiftcal.run_folder import RunFolder
 
 
@@ -115,6 +116,34 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def density_ratio(self, X: Any) -> NDArray[np.float64]:
         """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
         return np.asarray(self._outputs(X).density_ratio.double().numpy())
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Sets of labels that hold the true one with a probability of `coverage` on the target.
+
+        Weighted conformal prediction with the learned density ratio (`shiftcal.functional.conformal`): the coverage
+        is as good as the ratio is.
+
+        Args:
+            X: inputs.
+            coverage: wanted share of rows whose set holds the true label, in (0, 1].
+
+        Returns:
+            (N, C), true where the label of that column of `classes_` is in the set of that row.
+
+        Raises:
+            InvalidInputError: no source data was held out, or the coverage is out of range.
+        """
+        outputs = self._outputs(X)
+        conformity = self.model_.conformity
+        if conformity is None:
+            raise InvalidInputError(
+                "prediction sets need held-out source data, and there is none; give more data or a larger "
+                "validation_fraction"
+            )
+        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
+        weights = 1 / outputs.density_ratio.double()
+        sets = prediction_sets(probabilities, weights, conformity.scores, conformity.weights, coverage)
+        return np.asarray(sets.numpy())
 
     def save(self, path: str | Path) -> None:
         """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""

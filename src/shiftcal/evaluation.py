@@ -12,6 +12,7 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.errors import InvalidInputError
 from shiftcal.fitting import FittedModel
+from shiftcal.functional.conformal import prediction_sets
 from shiftcal.metrics import compute_metrics
 from shiftcal.predictions import ExampleImages, Predictions
 
@@ -61,6 +62,19 @@ def summarize(predictions: Predictions) -> dict[str, float | None]:
         "median_density_ratio": float(np.exp(np.median(log_ratio))),
     }
     return summary | (evaluate(predictions) if predictions.labels is not None else {})
+
+
+def coverage_of_sets(model: FittedModel, predictions: Predictions, coverage: float = 0.9) -> dict[str, float | None]:
+    """How large the prediction sets of a wanted coverage are, and with labels what they really cover."""
+    if model.conformity is None:
+        return {}
+    scores, weights = (values.numpy() for values in model.conformity)
+    sets = prediction_sets(predictions.probabilities, 1 / predictions.density_ratio, scores, weights, coverage)
+    percent = round(100 * coverage)
+    summary: dict[str, float | None] = {f"mean_set_size_{percent}": float(sets.sum(axis=1).mean())}
+    if predictions.labels is not None:
+        summary[f"set_coverage_{percent}"] = float(sets[np.arange(len(sets)), predictions.labels].mean())
+    return summary
 
 
 def _extreme_examples(inputs: Inputs, density_ratio: NDArray[np.float64]) -> ExampleImages | None:

@@ -13,7 +13,7 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ImageFormat
 from shiftcal.data.specs import load_domain, load_pair
 from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
-from shiftcal.evaluation import predict_domain, summarize
+from shiftcal.evaluation import coverage_of_sets, predict_domain, summarize
 from shiftcal.files import check_writable_folder
 from shiftcal.fitting import FittedModel, fit_model, source_split
 from shiftcal.models.backbones import default_image_size
@@ -143,7 +143,10 @@ def finish_run(
     save_predictions(source, folder.source_predictions)
     save_predictions(target, folder.target_predictions)
     folder.write_metrics(
-        {"source": {"held_out": validation is not None, **summarize(source)}, "target": {**summarize(target), **model.findings}}
+        {
+            "source": {"held_out": validation is not None, **summarize(source)},
+            "target": {**summarize(target), **coverage_of_sets(model, target), **model.findings},
+        }
     )
 
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import nn
+from torch import Tensor, nn
 
 from shiftcal import options
 from shiftcal.calibrators import calibrator_class
@@ -22,6 +22,7 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.splits import hold_out
 from shiftcal.errors import CheckpointError, InvalidInputError
+from shiftcal.functional.conformal import conformity_scores
 from shiftcal.methods import method_class
 from shiftcal.methods.base import Method, Outputs
 from shiftcal.metrics import accuracy, negative_log_likelihood
@@ -98,6 +99,15 @@ class Recipe:
         }
 
 
+class Conformity(NamedTuple):
+    """How strange the model finds the labels of held-out source rows, and how much these count on the target."""
+
+    scores: Tensor
+    """(N,) as of `shiftcal.functional.conformal`."""
+    weights: Tensor
+    """(N,) P_target / P_source."""
+
+
 @dataclass(frozen=True)
 class FittedModel:
     """A trained network with all that prediction needs."""
@@ -112,6 +122,8 @@ class FittedModel:
     training_seconds: float
     findings: Mapping[str, float] = field(default_factory=dict)
     """What the method found out about the target, such as the accuracy to be expected there."""
+    conformity: Conformity | None = None
+    """What prediction sets are made from; None if no source data was held out."""
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all rows, with calibrated logits."""
@@ -129,7 +141,7 @@ class FittedModel:
         """The same network with another calibrator, fitted to held-out source data and to the target."""
         recipe = self.recipe.with_calibrator(name)
         if recipe.calibrator is None:
-            return replace(self, recipe=recipe, calibrator_state=None)
+            return replace(self, recipe=recipe, calibrator_state=None)._with_conformity(validation)
         validation = check_held_out(recipe, validation)
         data = CalibrationData(
             predict=self._raw_outputs,
@@ -139,7 +151,16 @@ class FittedModel:
             num_classes=len(self.classes),
             seed=recipe.training.random_state,
         )
-        return replace(self, recipe=recipe, calibrator_state=recipe.calibrator.fit(data))
+        state = recipe.calibrator.fit(data)
+        return replace(self, recipe=recipe, calibrator_state=state)._with_conformity(validation)
+
+    def _with_conformity(self, validation: LabelledDomain | None) -> FittedModel:
+        if validation is None:
+            return replace(self, conformity=None)
+        outputs = self.predict(validation.inputs)
+        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
+        scores = conformity_scores(probabilities, torch.from_numpy(validation.labels))
+        return replace(self, conformity=Conformity(scores, 1 / outputs.density_ratio.double()))
 
     def _raw_outputs(self, inputs: Inputs) -> Outputs:
         device = prediction_device(self.recipe.training.device)
@@ -280,6 +301,7 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         history=tuple(plain["history"]),
         training_seconds=plain["training_seconds"],
         findings=plain["findings"],
+        conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
     )
 
 
@@ -323,6 +345,7 @@ def _plain_model(model: FittedModel) -> dict[str, Any]:
         "history": [dict(record) for record in model.history],
         "training_seconds": model.training_seconds,
         "findings": dict(model.findings),
+        "conformity": None if model.conformity is None else list(model.conformity),
     }
 
 
