@@ -60,7 +60,9 @@ def test_the_last_of_equal_settings_holds() -> None:
 
 @pytest.mark.parametrize("text", ["[", "2024-13-45", "a: b: c", "\x00"])
 def test_settings_that_are_no_yaml_are_text_and_then_checked(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="option 'epochs' of training must be a whole number or None"):
+    with pytest.raises(
+        InvalidInputError, match="option 'epochs' of training must be a whole number of at least 1 or None"
+    ):
         RunConfig(source="s").with_settings([f"epochs={text}"]).recipe()
 
 

@@ -63,8 +63,8 @@ def test_values_become_the_declared_type(options: dict[str, Any], expected: obje
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": 0}, "option 'rate' of tests must be a number above 0 and below 1. Got 0 instead."),
-        ({"rate": 1.0}, "option 'rate' of tests must be a number above 0 and below 1. Got 1.0 instead."),
+        ({"rate": 0}, "option 'rate' of tests must be a number of more than 0 and less than 1. Got 0 instead."),
+        ({"rate": 1.0}, "option 'rate' of tests must be a number of more than 0 and less than 1. Got 1.0 instead."),
         ({"share": 1.01}, "option 'share' of tests must be a number of at least 0 and at most 1. Got 1.01 instead."),
         (
             {"share": -0.01},
@@ -72,7 +72,7 @@ def test_values_become_the_declared_type(options: dict[str, Any], expected: obje
         ),
         ({"count": 0}, "option 'count' of tests must be a whole number of at least 1. Got 0 instead."),
         ({"count": 1.5}, "option 'count' of tests must be a whole number of at least 1. Got 1.5 instead."),
-        ({"clip": 0}, "option 'clip' of tests must be a number or None above 0. Got 0 instead."),
+        ({"clip": 0}, "option 'clip' of tests must be a number of more than 0 or None. Got 0 instead."),
         ({"kind": "adam"}, "option 'kind' of tests must be 'adamw' or 'sgd'. Got 'adam' instead."),
         ({"name": 3}, "option 'name' of tests must be text. Got 3 instead."),
         ({"flip": 1}, "option 'flip' of tests must be true or false. Got 1 instead."),
@@ -94,7 +94,7 @@ def test_what_is_no_finite_number_is_refused(name: str, value: object) -> None:
 
 
 def test_none_is_refused_where_it_is_not_declared() -> None:
-    with pytest.raises(InvalidInputError, match=r"a number above 0 and below 1\. Got None instead"):
+    with pytest.raises(InvalidInputError, match=r"a number of more than 0 and less than 1\. Got None instead"):
         built(rate=None)
 
 

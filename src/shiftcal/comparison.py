@@ -11,6 +11,7 @@ import multiprocessing
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,7 @@ import torch
 from shiftcal.calibrators import calibrator_class
 from shiftcal.config import RunConfig
 from shiftcal.data.domains import LabelledDomain
-from shiftcal.errors import InvalidInputError, OutputError
+from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
 from shiftcal.experiment import LoadedData, check_same_options, finish_run, load_data, read_contents
 from shiftcal.files import check_writable_folder, written_whole
 from shiftcal.fitting import check_held_out, fit_model, load_model, source_split
@@ -267,7 +268,12 @@ def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
         if base.is_started:
             check_same_options(config, base)
         base.write_config({**config.data(), **config.recipe().as_plain()})
-        model = fit_model(data.problem, config.recipe(), checkpoint=base.checkpoint, resume=True)
+        try:
+            model = fit_model(data.problem, config.recipe(), checkpoint=base.checkpoint, resume=True)
+        except ShiftcalError:
+            if not base.checkpoint.exists():
+                _withdraw(base, out)
+            raise
         _finish_cell(base, training, training.trained, config, data, model)
     _, validation = source_split(data.problem.source, model.recipe.training)
     for contender in training.contenders:
@@ -275,6 +281,16 @@ def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
         if not cell.is_finished:
             calibrated = model.with_calibrator(contender.calibrator, validation, data.problem.target)
             _finish_cell(cell, training, contender, data.resolved(config), data, calibrated)
+
+
+def _withdraw(cell: RunFolder, out: Path) -> None:
+    """Leave no trace of a cell that failed before its first checkpoint, nor of folders made for it alone."""
+    cell.withdraw()
+    for folder in cell.path.parents:
+        with suppress(OSError):  # not empty
+            folder.rmdir()
+        if folder == out:
+            break
 
 
 def _finish_cell(

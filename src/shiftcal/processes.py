@@ -29,3 +29,12 @@ def mean_over_batch(values: Tensor) -> Tensor:
     if not torch.distributed.is_initialized():
         return mean
     return all_reduce(mean) / torch.distributed.get_world_size()  # type: ignore[no-untyped-call, no-any-return]
+
+
+def mean_over_processes(values: Tensor) -> Tensor:
+    """Element-wise mean over the processes of statistics that take no part in gradients."""
+    if not torch.distributed.is_initialized():
+        return values
+    total = values.clone()
+    torch.distributed.all_reduce(total)
+    return total / torch.distributed.get_world_size()

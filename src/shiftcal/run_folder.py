@@ -98,7 +98,8 @@ class RunFolder:
     def remove_results(self) -> None:
         """Remove what was made of another model: predictions, metrics and report."""
         for path in (self.metrics, self.report, self.source_predictions, self.target_predictions):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # what is in the way will be in the way of writing too, and be reported then
+                path.unlink()
 
     def check_no_other_files(self) -> None:
         """Raise `OutputError` if the folder holds files, but no run."""

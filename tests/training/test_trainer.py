@@ -132,7 +132,7 @@ def test_divergence_in_the_last_step_is_found_too(features: ShiftProblem) -> Non
     """One step in all: its loss is computed before the update that ruins the weights."""
     how = Recipe.from_names(
         "source-only",
-        method_options={"learning_rate": 1e38, "optimizer": "sgd"},
+        method_options={"learning_rate": 1e38, "weight_decay": 1e6, "optimizer": "sgd"},
         training={"epochs": 1, "batch_size": 120, "validation_fraction": 0.0},
     )
     with pytest.raises(InvalidInputError, match="training diverged"):

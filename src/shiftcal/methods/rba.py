@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.distributed
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
 
@@ -31,6 +30,7 @@ from shiftcal.functional.predictive import robust_logits
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
 from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.options import option
+from shiftcal.processes import mean_over_processes
 
 _FIELDS, _MOST_DIRECTIONS = 8, 256
 
@@ -78,7 +78,7 @@ class GivenDensities(nn.Module):
         self.num_batches += 1
         count = int(self.num_batches)
         for kept, new in ((self.mean, mean), (self.second, second)):
-            kept.lerp_(_mean_over_processes(new), 1 / count)
+            kept.lerp_(mean_over_processes(new), 1 / count)
         return count & (count - 1) == 0
 
     @torch.no_grad()
@@ -147,10 +147,3 @@ class RobustBiasAware(Method[BiasAwareNetwork]):
     def _ratio(self, network: BiasAwareNetwork, inputs: Tensor) -> Tensor:
         log_ratio = bounded_domain_logit(network.densities(network.normalised(inputs)), self.ratio_bound)
         return density_ratio(log_ratio, self.ratio_strength)
-
-
-def _mean_over_processes(values: Tensor) -> Tensor:
-    if torch.distributed.is_initialized():
-        torch.distributed.all_reduce(values)
-        values /= torch.distributed.get_world_size()
-    return values
