@@ -6,7 +6,7 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.errors import InvalidInputError
-from shiftcal.evaluation import evaluate, predict_domain, summarize
+from shiftcal.evaluation import evaluate, predict_domain, summarize, verdict_on_estimate
 from shiftcal.fitting import FittedModel, Recipe, fit_model
 from shiftcal.metrics import METRICS
 from shiftcal.predictions import Predictions
@@ -125,3 +125,18 @@ def test_summary_with_labels_holds_the_metrics() -> None:
     summary = summarize(predictions)
     assert {name: summary[name] for name in METRICS} == evaluate(predictions)
     assert summary["num_samples"] == 2
+
+
+@pytest.mark.parametrize(
+    ("trust", "separation", "words"),
+    [(0.9, 0.95, "target's own clusters"), (0.1, 0.9, "Take it with care"), (0.0, 0.05, "hardly be told apart")],
+)
+def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: float, words: str) -> None:
+    verdict = verdict_on_estimate({"estimated_accuracy": 0.712, "trust": trust, "separation": separation})
+    assert verdict is not None
+    assert "71.2%" in verdict
+    assert words in verdict
+
+
+def test_no_estimate_no_verdict() -> None:
+    assert verdict_on_estimate({}) is None

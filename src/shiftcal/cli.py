@@ -121,6 +121,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _run_config(config: object, arguments: argparse.Namespace) -> None:
     from shiftcal.config import RunConfig
+    from shiftcal.evaluation import verdict_on_estimate
     from shiftcal.experiment import run_experiment
     from shiftcal.processes import is_main_process
 
@@ -129,6 +130,9 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
     folder = run_experiment(config, arguments.out, resume=arguments.resume, download=arguments.download)
     if is_main_process():
         _print_metrics(folder.read_metrics())
+        verdict = verdict_on_estimate(folder.read_card()["findings"])
+        if verdict is not None:
+            print(verdict)
         print(f"report: {folder.report}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -75,6 +76,23 @@ def coverage_of_sets(model: FittedModel, predictions: Predictions, coverage: flo
     if predictions.labels is not None:
         summary[f"set_coverage_{percent}"] = float(sets[np.arange(len(sets)), predictions.labels].mean())
     return summary
+
+
+def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
+    """In words, how far the estimate of the target's accuracy can be trusted; None where there is none."""
+    if "estimated_accuracy" not in findings:
+        return None
+    expected = (
+        f"Accuracy to be expected on the target, found without its labels: {findings['estimated_accuracy']:.1%}."
+    )
+    if findings["separation"] < 0.2:
+        return f"{expected} Source and target can hardly be told apart, so this rests on held-out source data."
+    if findings["trust"] < 0.5:
+        return (
+            f"{expected} Take it with care: the classes form no clear clusters, or the shift is mild, so it rests "
+            "mostly on held-out source data, which says little about a shifted target."
+        )
+    return f"{expected} It rests on how often the classifier agrees with the target's own clusters."
 
 
 def _extreme_examples(inputs: Inputs, density_ratio: NDArray[np.float64]) -> ExampleImages | None:

@@ -13,7 +13,7 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ImageFormat
 from shiftcal.data.specs import load_domain, load_pair
 from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
-from shiftcal.evaluation import coverage_of_sets, predict_domain, summarize
+from shiftcal.evaluation import coverage_of_sets, predict_domain, summarize, verdict_on_estimate
 from shiftcal.files import check_writable_folder
 from shiftcal.fitting import FittedModel, fit_model, source_split
 from shiftcal.models.backbones import default_image_size
@@ -165,10 +165,12 @@ def read_contents(folder: RunFolder) -> RunContents:
     config = folder.read_config()
     if not folder.is_finished:
         raise InvalidInputError(f"the run in {str(folder.path)!r} is not finished; go on with --resume")
+    card = folder.read_card()
+    verdict = verdict_on_estimate(card.get("findings", {}))
     name = config["method"] + (f" + {config['calibrator']}" if config["calibrator"] else "")
     return RunContents(
         name=name,
-        card={"configuration": config, **folder.read_card()},
+        card={**({"verdict": verdict} if verdict else {}), "configuration": config, **card},
         history=folder.read_history(),
         source=load_predictions(folder.source_predictions),
         target=load_predictions(folder.target_predictions),
