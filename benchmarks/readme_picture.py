@@ -1,4 +1,4 @@
-"""The README's picture: reliability on the target before and after, from the predictions of a demo run.
+"""The README's picture: reliability on the target, over all tasks and seeds of a demo run.
 
 Usage: readme_picture.py DEMO_FOLDER OUT.png
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shiftcal.comparison import find_cells
 from shiftcal.metrics import expected_calibration_error, reliability_curve
 from shiftcal.predictions import Predictions, load_predictions
 
-TASK, SEED = "digits/mnist->digits/uci", 0
 SHOWN = {
     "source-only": "ordinary training",
     "source-only+temperature": "temperature scaling",
@@ -25,28 +26,29 @@ SHOWN = {
 def main(demo: Path, out: Path) -> None:
     """Draw the three methods side by side."""
     cells = find_cells(demo)
-    figure = Figure(figsize=(10.5, 3.7), layout="constrained", dpi=150)
+    figure = Figure(figsize=(10.5, 3.8), layout="constrained", dpi=150)
     for axes, (method, title) in zip(figure.subplots(1, 3, sharey=True), SHOWN.items(), strict=True):
-        draw(axes, load_predictions(cells[TASK, method, SEED].target_predictions), title)
-    figure.suptitle(
-        "MNIST digits to UCI digits, no target labels: how often is it right when it says so?", fontsize=11
+        runs = [load_predictions(cell.target_predictions) for (_, name, _), cell in cells.items() if name == method]
+        draw(axes, runs, title)
+    num_tasks, num_seeds = len({task for task, _, _ in cells}), len({seed for _, _, seed in cells})
+    title = (
+        f"How often is it right when it says so? {num_tasks} shifts between digits x {num_seeds} seeds, target data"
     )
+    figure.suptitle(title, fontsize=11)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
 
 
-def draw(axes: object, predictions: Predictions, title: str) -> None:
-    """One reliability diagram."""
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
-    assert predictions.labels is not None
-    curve = reliability_curve(predictions.probabilities, predictions.labels)
+def draw(axes: Axes, runs: list[Predictions], title: str) -> None:
+    """One reliability diagram over the predictions of all runs."""
+    probabilities = np.concatenate([run.probabilities for run in runs])
+    labels = np.concatenate([run.labels for run in runs if run.labels is not None])
+    curve = reliability_curve(probabilities, labels)
     filled = curve.count > 0
     left, width = curve.bin_edges[:-1][filled], 1 / len(curve.count)
     axes.bar(left, curve.accuracy[filled], width, align="edge", color="#d55e00", alpha=0.65, edgecolor="white")
     axes.plot([0, 1], [0, 1], color="#444", linestyle="--", linewidth=1)
-    error = expected_calibration_error(predictions.probabilities, predictions.labels)
+    error = expected_calibration_error(probabilities, labels)
     axes.set(title=f"{title}\nECE {error:.3f}", xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
     axes.label_outer()
 
