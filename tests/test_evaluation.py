@@ -7,9 +7,11 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.errors import InvalidInputError
 from shiftcal.evaluation import evaluate, predict_domain, summarize, verdict_on_estimate
-from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.fitted_model import FittedModel
+from shiftcal.fitting import fit_model
 from shiftcal.metrics import METRICS
 from shiftcal.predictions import Predictions
+from shiftcal.recipe import Recipe
 
 
 def fitted(problem: ShiftProblem, **choices: str) -> FittedModel:

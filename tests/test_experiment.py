@@ -14,7 +14,7 @@ from shiftcal.config import RunConfig, read_config
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.errors import CheckpointError, InvalidInputError, OutputError, TrainingInterrupted
 from shiftcal.experiment import load_data, load_domain_for, read_contents, report_run, run_experiment
-from shiftcal.fitting import load_model
+from shiftcal.fitted_model import load_model
 from shiftcal.predictions import load_predictions
 from shiftcal.run_folder import RunFolder
 

@@ -15,6 +15,8 @@ LAYERS = [
     ("methods",),
     ("calibrators",),
     ("training",),
+    ("recipe",),
+    ("fitted_model",),
     ("fitting",),
     ("run_folder", "evaluation", "reporting"),
     ("estimator", "config", "tasks"),

@@ -14,7 +14,9 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.errors import DataUnavailableError, OutputError
-from shiftcal.fitting import FittedModel, Recipe, fit_model, load_model
+from shiftcal.fitted_model import FittedModel, load_model
+from shiftcal.fitting import fit_model
+from shiftcal.recipe import Recipe
 from shiftcal.run_folder import RunFolder
 from shiftcal.training.checkpoint import FORMAT_VERSION
 

@@ -147,7 +147,7 @@ def _predict(arguments: argparse.Namespace) -> None:
     from shiftcal.evaluation import predict_domain
     from shiftcal.experiment import load_domain_for
     from shiftcal.files import check_writable_folder
-    from shiftcal.fitting import load_model
+    from shiftcal.fitted_model import load_model
     from shiftcal.predictions import check_export_path, export_predictions
     from shiftcal.run_folder import RunFolder
 
@@ -170,7 +170,7 @@ def _declare_evaluate(parser: argparse.ArgumentParser) -> None:
 def _evaluate(arguments: argparse.Namespace) -> None:
     from shiftcal.evaluation import evaluate, predict_domain
     from shiftcal.experiment import load_domain_for
-    from shiftcal.fitting import load_model
+    from shiftcal.fitted_model import load_model
     from shiftcal.run_folder import RunFolder
 
     model = load_model(RunFolder(arguments.run_folder).checkpoint)

@@ -25,7 +25,8 @@ from shiftcal.data.domains import LabelledDomain
 from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
 from shiftcal.experiment import LoadedData, check_same_options, finish_run, load_data, read_contents
 from shiftcal.files import check_writable_folder, written_whole
-from shiftcal.fitting import check_held_out, fit_model, load_model, source_split
+from shiftcal.fitted_model import check_held_out, load_model
+from shiftcal.fitting import fit_model, source_split
 from shiftcal.progress import progress_bar
 from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
 from shiftcal.run_folder import RunFolder

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from shiftcal.errors import DataUnavailableError, InvalidInputError, UnknownNameError
-from shiftcal.fitting import Recipe
 from shiftcal.methods import method_class
 from shiftcal.options import option_names
+from shiftcal.recipe import Recipe
 from shiftcal.training.options import TrainingOptions
 
 # Types and their name for each key of a configuration file.

@@ -22,8 +22,10 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.errors import InvalidInputError
-from shiftcal.fitting import FittedModel, Recipe, fit_model, load_model
+from shiftcal.fitted_model import FittedModel, load_model
+from shiftcal.fitting import fit_model
 from shiftcal.functional.conformal import prediction_sets
+from shiftcal.recipe import Recipe
 from shiftcal.run_folder import RunFolder
 
 

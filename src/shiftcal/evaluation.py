@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.errors import InvalidInputError
-from shiftcal.fitting import FittedModel
+from shiftcal.fitted_model import FittedModel
 from shiftcal.functional.conformal import prediction_sets
 from shiftcal.metrics import compute_metrics
 from shiftcal.predictions import ExampleImages, Predictions

@@ -15,7 +15,8 @@ from shiftcal.data.specs import load_domain, load_pair
 from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
 from shiftcal.evaluation import coverage_of_sets, predict_domain, summarize, verdict_on_estimate
 from shiftcal.files import check_writable_folder
-from shiftcal.fitting import FittedModel, fit_model, source_split
+from shiftcal.fitted_model import FittedModel
+from shiftcal.fitting import fit_model, source_split
 from shiftcal.models.backbones import default_image_size
 from shiftcal.predictions import load_predictions, save_predictions
 from shiftcal.processes import is_main_process

@@ -26,7 +26,7 @@ import yaml
 
 from shiftcal.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.files import written_whole
-from shiftcal.fitting import FittedModel
+from shiftcal.fitted_model import FittedModel
 from shiftcal.training.checkpoint import FORMAT_VERSION
 
 _RECORDED_PACKAGES = ("shiftcal", "torch", "lightning-fabric", "numpy", "scikit-learn", "timm", "torchvision")

@@ -8,7 +8,9 @@ import torch
 from shiftcal.calibrators import CALIBRATORS
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.errors import InvalidInputError
-from shiftcal.fitting import Recipe, fit_model, load_model
+from shiftcal.fitted_model import load_model
+from shiftcal.fitting import fit_model
+from shiftcal.recipe import Recipe
 
 pytestmark = pytest.mark.parametrize("name", CALIBRATORS)
 

@@ -13,9 +13,11 @@ import torch
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
-from shiftcal.fitting import FittedModel, Recipe, fit_model, load_model
+from shiftcal.fitted_model import FittedModel, load_model
+from shiftcal.fitting import fit_model
 from shiftcal.methods import METHODS
 from shiftcal.options import describe
+from shiftcal.recipe import Recipe
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 

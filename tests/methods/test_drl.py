@@ -8,10 +8,12 @@ import torch
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.views import ViewMaker
-from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.fitted_model import FittedModel
+from shiftcal.fitting import fit_model
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
+from shiftcal.recipe import Recipe
 
 
 def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:

@@ -6,9 +6,11 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.fitted_model import FittedModel
+from shiftcal.fitting import fit_model
 from shiftcal.methods.rba import GivenDensities, RobustBiasAware
 from shiftcal.models.networks import Blueprint
+from shiftcal.recipe import Recipe
 
 
 def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:

@@ -9,11 +9,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.errors import TrainingInterrupted
-from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.fitted_model import FittedModel
+from shiftcal.fitting import fit_model
 from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.vada import DOMAIN, AdversarialNetwork, VirtualAdversarial
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
+from shiftcal.recipe import Recipe
 
 
 def built(method: VirtualAdversarial, blueprint: Blueprint) -> AdversarialNetwork:

@@ -9,9 +9,11 @@ import torch
 
 from shiftcal.data.batches import PseudoLabels, ShiftProblem
 from shiftcal.errors import CheckpointError, InvalidInputError, TrainingInterrupted
-from shiftcal.fitting import FittedModel, Recipe, fit_model
+from shiftcal.fitted_model import FittedModel
+from shiftcal.fitting import fit_model
 from shiftcal.methods.base import EpochOutlook
 from shiftcal.methods.source_only import SourceOnly
+from shiftcal.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
