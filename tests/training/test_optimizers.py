@@ -24,3 +24,12 @@ def test_schedule_drives_the_step_size(kind: str) -> None:
         optimizer.step()
         schedule.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+
+
+def test_a_gradient_of_rounding_size_is_not_blown_up_to_a_step() -> None:
+    """Adam divides by the gradient's own size; the number of processes decided about weights without a gradient."""
+    parameter = nn.Parameter(torch.zeros(1))
+    optimizer = build_optimizer(OptimizerPlan([parameter], "adamw", 0.1, 0.0, "constant"))
+    parameter.grad = torch.full((1,), 1e-9)
+    optimizer.step()
+    assert abs(float(parameter.detach())) < 0.1 / 100
