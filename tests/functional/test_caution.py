@@ -64,6 +64,15 @@ def test_without_a_visible_shift_held_out_data_decides() -> None:
     assert confidence(caution, target) == pytest.approx(confidence(neutral(), target), abs=1e-3)
 
 
+def test_a_ratio_that_learned_the_target_by_heart_shows_no_shift() -> None:
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    held_out, held_out_labels = domain(100, wrong=0.0, domain_logit=0.0, seed=1)
+    guessed = held_out._replace(domain_logit=torch.linspace(-1, 1, 100, dtype=torch.float64))
+    target, _ = domain(40, wrong=0.3, domain_logit=-2.0, seed=2)
+    _, estimate = fit_caution(source, source_labels, guessed, held_out_labels, target)
+    assert estimate.separation == 0
+
+
 def test_without_clusters_in_the_source_the_agreement_is_not_believed() -> None:
     source, source_labels = domain(400, wrong=0.0, domain_logit=2.0, spread=500.0)
     target, _ = domain(400, wrong=0.3, domain_logit=-2.0, spread=500.0, seed=2)
