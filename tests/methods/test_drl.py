@@ -1,17 +1,13 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.data.inputs import ArrayInputs
-from shiftcal.data.views import ViewMaker
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
-from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
-from shiftcal.models.backbones import InputStatistics, build_backbone
+from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
 
@@ -87,38 +83,22 @@ def test_a_fixed_strength_makes_no_claim_about_the_target(features: ShiftProblem
     assert fitted(features, ratio_strength=1.0).findings == {}
 
 
-def test_each_update_reaches_its_own_parameters_only(features: ShiftProblem) -> None:
+def test_each_update_reaches_its_own_parameters_only(blueprint: Blueprint, batch: Batch) -> None:
     for kind in ("shared", "separate"):
         method = DistributionallyRobust(ratio_network=kind)
-        network = new_network(method)
-        for update in method.training_step(network, one_batch(features)):
+        network = method.build(blueprint)
+        for update in method.training_step(network, batch):
             network.zero_grad()
             update.loss.backward()  # type: ignore[no-untyped-call]
             reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
             assert reached == {update.optimizer}
 
 
-def test_separate_ratio_network_shares_nothing_with_the_task() -> None:
-    network = new_network(DistributionallyRobust(ratio_network="separate"))
-    assert network.ratio is not None
-    task, ratio = set(network.task.parameters()), set(network.ratio.parameters())
-    assert task.isdisjoint(ratio)
-    assert len(ratio) > len(set(new_network(DistributionallyRobust()).ratio.parameters()))  # type: ignore[union-attr]
-
-
-def new_network(method: DistributionallyRobust) -> RobustNetwork:
-    statistics = InputStatistics(torch.zeros(4), torch.ones(4))
-    return method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True))
-
-
-def one_batch(problem: ShiftProblem) -> Batch:
-    assert isinstance(problem.source.inputs, ArrayInputs)
-    assert problem.target is not None
-    rows = np.arange(16, dtype=np.int64)
-    return Batch(
-        problem.source.inputs.fetch(rows),
-        torch.from_numpy(problem.source.labels[rows]),
-        problem.target.inputs.fetch(rows),
-        torch.from_numpy(rows),
-        ViewMaker(0, 0),
-    )
+def test_separate_ratio_network_shares_nothing_with_the_task(blueprint: Blueprint) -> None:
+    separate = DistributionallyRobust(ratio_network="separate").build(blueprint)
+    shared = DistributionallyRobust().build(blueprint)
+    assert separate.ratio is not None
+    assert shared.ratio is not None
+    ratio = set(separate.ratio.parameters())
+    assert set(separate.task.parameters()).isdisjoint(ratio)
+    assert len(ratio) > len(set(shared.ratio.parameters()))
