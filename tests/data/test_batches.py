@@ -34,7 +34,11 @@ def make_problem(num_source: int = 12, num_target: int = 20, pseudo: PseudoLabel
 def draw(
     problem: ShiftProblem, plan: BatchPlan, *, epoch: int = 0, first_step: int = 0, num_steps: int = 3
 ) -> list[Batch]:
-    return list(iterate_batches(problem, plan, epoch=epoch, first_step=first_step, num_steps=num_steps, device=CPU))
+    return list(
+        iterate_batches(
+            problem, plan, epoch=epoch, num_epochs=4, first_step=first_step, num_steps=num_steps, device=CPU
+        )
+    )
 
 
 def tensors(batch: Batch) -> list[Tensor]:
@@ -157,6 +161,23 @@ def test_pseudo_labelled_rows_join_the_source_with_their_own_inputs() -> None:
         for row, label in zip(source_rows([batch]), batch.source_labels.tolist(), strict=True)
     }
     assert labelled == {row: row % 3 for row in range(12)} | {TARGET_START + 19: 2, TARGET_START + 4: 1}
+
+
+def test_soft_labels_are_one_hot_for_the_source_and_as_chosen_for_pseudo_labelled_rows() -> None:
+    soft = np.array([[0.1, 0.2, 0.7], [0.0, 0.5, 0.0]], dtype=np.float32)
+    pseudo = PseudoLabels(rows=np.array([19, 4]), labels=np.array([2, 1]), soft_labels=soft)
+    (batch,) = draw(make_problem(pseudo=pseudo), BatchPlan(batch_size=14), num_steps=1)
+    assert batch.is_pseudo.tolist() == [row >= TARGET_START for row in source_rows([batch])]
+    for row, label, distribution, is_pseudo in zip(
+        source_rows([batch]), batch.source_labels, batch.soft_labels, batch.is_pseudo, strict=True
+    ):
+        expected = torch.from_numpy(soft[0 if row == TARGET_START + 19 else 1]) if is_pseudo else torch.eye(3)[label]
+        assert torch.equal(distribution, expected)
+
+
+def test_progress_goes_from_zero_to_one_over_all_epochs() -> None:
+    batches = [batch for epoch in range(4) for batch in draw(make_problem(), BatchPlan(batch_size=4), epoch=epoch)]
+    assert [batch.progress for batch in batches] == [step / 12 for step in range(12)]
 
 
 def test_no_pseudo_labels_at_all_are_as_none() -> None:

@@ -22,10 +22,14 @@ def blueprint() -> Blueprint:
 def batch(features: ShiftProblem) -> Batch:
     assert features.target is not None
     rows = np.arange(16, dtype=np.int64)
+    labels = torch.from_numpy(features.source.labels[rows])
     return Batch(
-        features.source.inputs.fetch(rows),
-        torch.from_numpy(features.source.labels[rows]),
-        features.target.inputs.fetch(rows),
-        torch.from_numpy(rows),
-        ViewMaker(0, 0),
+        source_inputs=features.source.inputs.fetch(rows),
+        source_labels=labels,
+        soft_labels=torch.eye(3)[labels],
+        is_pseudo=torch.zeros(16, dtype=torch.bool),
+        target_inputs=features.target.inputs.fetch(rows),
+        target_rows=torch.from_numpy(rows),
+        views=ViewMaker(0, 0),
+        progress=0.5,
     )

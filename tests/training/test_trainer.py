@@ -1,4 +1,5 @@
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from shiftcal.data.batches import PseudoLabels, ShiftProblem
+from shiftcal.data.batches import Batch, PseudoLabels, ShiftProblem
 from shiftcal.errors import CheckpointError, InvalidInputError, TrainingInterrupted
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
-from shiftcal.methods.base import EpochOutlook
+from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.source_only import SourceOnly
+from shiftcal.models.networks import Classifier
 from shiftcal.recipe import Recipe
 
 
@@ -25,7 +27,11 @@ class SelfTraining(SourceOnly):
             return None
         confidence, labels = torch.softmax(outlook.predict_target().logits, dim=-1).max(dim=-1)
         rows = confidence.argsort(descending=True, stable=True)[: len(confidence) // 2]
-        return PseudoLabels(rows.numpy().astype(np.int64), labels[rows].numpy().astype(np.int64))
+        chosen = labels[rows].numpy().astype(np.int64)
+        return PseudoLabels(rows.numpy().astype(np.int64), chosen, 0.5 * np.eye(3, dtype=np.float32)[chosen])
+
+    def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
+        yield Update(TASK, -(batch.soft_labels * network(batch.source_inputs)[0].log_softmax(dim=-1)).mean())
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -21,6 +22,7 @@ from shiftcal.data.views import ViewMaker
 from shiftcal.errors import InvalidInputError
 
 _SOURCE, _TARGET = 0, 1
+Distributions = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class PseudoLabels:
 
     rows: Rows
     labels: Rows
+    soft_labels: Distributions | None = None
+    """(N, C) for methods that train on distributions, such as weighted or smoothed labels; None: one-hot."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class ShiftProblem:
     @property
     def num_labelled(self) -> int:
         """Source rows and pseudo-labelled target rows."""
-        return len(self.source) + (0 if self.pseudo_labels is None else len(self.pseudo_labels.rows))
+        return len(self.source) + (0 if self.pseudo_labels is None else len(self.pseudo_labels))
 
 
 @dataclass(frozen=True)
@@ -77,12 +84,20 @@ class Batch(NamedTuple):
     """What a method sees in one step."""
 
     source_inputs: Tensor
+    """(B, ...) of source rows and, in self-training, of pseudo-labelled target rows."""
     source_labels: Tensor
+    """(B,) class numbers."""
+    soft_labels: Tensor
+    """(B, C): one-hot for source rows, what the method chose for pseudo-labelled ones."""
+    is_pseudo: Tensor
+    """(B,) whether a row is a pseudo-labelled row of the target."""
     target_inputs: Tensor | None
     target_rows: Tensor | None
     """Row numbers in the target domain, for methods that keep something per row."""
     views: ViewMaker
     """Makes weak and strong views of inputs on demand."""
+    progress: float
+    """The share of training that lies behind, from 0 to below 1, for weights that grow or fall."""
 
 
 class _RawBatch(NamedTuple):
@@ -91,12 +106,21 @@ class _RawBatch(NamedTuple):
     step: int
     source_inputs: Tensor
     source_labels: Tensor
+    soft_labels: Tensor
+    is_pseudo: Tensor
     target_inputs: Tensor | None
     target_rows: Tensor | None
 
 
 def iterate_batches(
-    problem: ShiftProblem, plan: BatchPlan, *, epoch: int, first_step: int, num_steps: int, device: torch.device
+    problem: ShiftProblem,
+    plan: BatchPlan,
+    *,
+    epoch: int,
+    num_epochs: int,
+    first_step: int,
+    num_steps: int,
+    device: torch.device,
 ) -> Iterator[Batch]:
     """Batches `first_step` to `num_steps` - 1 of an epoch, on the device."""
     loader: DataLoader[_RawBatch] = DataLoader(
@@ -109,14 +133,25 @@ def iterate_batches(
         generator=torch.Generator(),
     )
     for raw in loader:
-        # The step of a view's randomness counts over all epochs.
-        views = ViewMaker(plan.seed, epoch * num_steps + raw.step, plan.rank, plan.world_size, plan.horizontal_flip)
-        source_inputs, source_labels, target_inputs, target_rows = (
+        position = epoch * num_steps + raw.step
+        views = ViewMaker(plan.seed, position, plan.rank, plan.world_size, plan.horizontal_flip)
+        source_inputs, source_labels, soft_labels, is_pseudo, target_inputs, target_rows = (
             None if part is None else part.to(device, non_blocking=True) for part in raw[1:]
         )
         assert source_inputs is not None
         assert source_labels is not None
-        yield Batch(source_inputs, source_labels, target_inputs, target_rows, views)
+        assert soft_labels is not None
+        assert is_pseudo is not None
+        yield Batch(
+            source_inputs,
+            source_labels,
+            soft_labels,
+            is_pseudo,
+            target_inputs,
+            target_rows,
+            views,
+            position / (num_epochs * num_steps),
+        )
 
 
 class _EpochBatches(Dataset[_RawBatch]):
@@ -129,33 +164,41 @@ class _EpochBatches(Dataset[_RawBatch]):
         self._last_permutation: dict[int, tuple[int, Rows]] = {}
 
     def __getitem__(self, step: int) -> _RawBatch:
-        source_rows = self._rows(_SOURCE, self.problem.num_labelled, step, self.plan.batch_size)
-        source_inputs, source_labels = self._labelled(source_rows)
+        rows = self._rows(_SOURCE, self.problem.num_labelled, step, self.plan.batch_size)
+        labelled = (self._inputs(rows), *self._labels(rows), torch.from_numpy(rows >= len(self.problem.source)))
         target = self.problem.target
         if target is None:
-            return _RawBatch(step, source_inputs, source_labels, None, None)
+            return _RawBatch(step, *labelled, None, None)
         target_rows = self._rows(_TARGET, len(target), step, self.plan.batch_size * self.plan.target_multiple)
-        return _RawBatch(
-            step, source_inputs, source_labels, target.inputs.fetch(target_rows), torch.from_numpy(target_rows)
-        )
+        return _RawBatch(step, *labelled, target.inputs.fetch(target_rows), torch.from_numpy(target_rows))
 
-    def _labelled(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Inputs and labels of rows of source and pseudo-labelled target put end to end."""
-        source, pseudo = self.problem.source, self.problem.pseudo_labels
-        if pseudo is None:
-            return source.inputs.fetch(rows), torch.from_numpy(source.labels[rows])
-        assert self.problem.target is not None
+    def _inputs(self, rows: Rows) -> Tensor:
+        """Inputs of rows of source and pseudo-labelled target put end to end."""
+        source, target, pseudo = self.problem.source, self.problem.target, self.problem.pseudo_labels
         from_source = rows < len(source)
-        pseudo_rows = rows[~from_source] - len(source)
-        labels = np.empty(len(rows), dtype=np.int64)
-        labels[from_source] = source.labels[rows[from_source]]
-        labels[~from_source] = pseudo.labels[pseudo_rows]
+        if from_source.all():
+            return source.inputs.fetch(rows)
+        assert target is not None
+        assert pseudo is not None
         inputs = torch.empty(len(rows), *source.inputs.shape)
         if from_source.any():
             inputs[torch.from_numpy(from_source)] = source.inputs.fetch(rows[from_source])
-        if not from_source.all():
-            inputs[torch.from_numpy(~from_source)] = self.problem.target.inputs.fetch(pseudo.rows[pseudo_rows])
-        return inputs, torch.from_numpy(labels)
+        inputs[torch.from_numpy(~from_source)] = target.inputs.fetch(pseudo.rows[rows[~from_source] - len(source)])
+        return inputs
+
+    def _labels(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Labels of the same rows, as class numbers and as distributions."""
+        source, pseudo = self.problem.source, self.problem.pseudo_labels
+        from_source = rows < len(source)
+        labels = np.empty(len(rows), dtype=np.int64)
+        labels[from_source] = source.labels[rows[from_source]]
+        pseudo_rows = rows[~from_source] - len(source)
+        if pseudo is not None:
+            labels[~from_source] = pseudo.labels[pseudo_rows]
+        soft_labels = np.eye(len(source.classes), dtype=np.float32)[labels]
+        if pseudo is not None and pseudo.soft_labels is not None:
+            soft_labels[~from_source] = pseudo.soft_labels[pseudo_rows]
+        return torch.from_numpy(labels), torch.from_numpy(soft_labels)
 
     def _rows(self, domain: int, num_rows: int, step: int, batch_size: int) -> Rows:
         """This process's slice of the rows of a step: one permutation after the other, cut into batches."""

@@ -141,6 +141,7 @@ class Trainer:
             replace(self.problem, pseudo_labels=progress.pseudo_labels),
             self.plan,
             epoch=progress.epoch,
+            num_epochs=self.num_epochs,
             first_step=progress.step,
             num_steps=self.num_steps,
             device=self.fabric.device,
@@ -216,7 +217,7 @@ class Trainer:
         record: EpochRecord = {"epoch": progress.epoch + 1}
         record |= {name: total / self.num_steps for name, total in progress.totals.items()}
         if progress.pseudo_labels is not None:
-            record["pseudo_labels"] = len(progress.pseudo_labels.rows)
+            record["pseudo_labels"] = len(progress.pseudo_labels)
         record["seconds"] = round(seconds, 3)
         progress.history.append(record)
         progress.epoch, progress.step, progress.totals = progress.epoch + 1, 0, {}
@@ -243,9 +244,7 @@ class Trainer:
             "step": progress.step,
             "totals": dict(progress.totals),
             "history": [dict(record) for record in progress.history],
-            "pseudo_labels": None
-            if pseudo is None
-            else {"rows": torch.from_numpy(pseudo.rows), "labels": torch.from_numpy(pseudo.labels)},
+            "pseudo_labels": None if pseudo is None else _as_tensors(pseudo),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -262,7 +261,7 @@ class Trainer:
             step=state["step"],
             totals=dict(state["totals"]),
             history=[dict(record) for record in state["history"]],
-            pseudo_labels=None if pseudo is None else PseudoLabels(pseudo["rows"].numpy(), pseudo["labels"].numpy()),
+            pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
         )
 
 
@@ -271,3 +270,12 @@ def _moving_average(network: nn.Module, decay: float) -> AveragedModel | None:
         return None
     update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
     return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
+
+
+def _as_tensors(pseudo: PseudoLabels) -> dict[str, Tensor]:
+    arrays = {"rows": pseudo.rows, "labels": pseudo.labels, "soft_labels": pseudo.soft_labels}
+    return {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}
+
+
+def _from_tensors(tensors: Mapping[str, Tensor]) -> PseudoLabels:
+    return PseudoLabels(**{name: tensor.numpy() for name, tensor in tensors.items()})
