@@ -75,6 +75,7 @@ CONFIGURATIONS = {
     "unknown_key": "source: source.npz\ntarge: target.npz\n",
     "unknown_training_key": "source: source.npz\ntraining: {epoch: 1}\n",
     "unknown_method_key": "source: source.npz\nmethod_options: {ratio_bond: 2}\n",
+    "unknown_calibrator_key": "source: source.npz\ncalibrator: histogram\ncalibrator_options: {num_bin: 2}\n",
     "wrong_value": "source: source.npz\nmethod_options: {ratio_bound: 0.5}\n",
     "wrong_type": "source: source.npz\ncalibrator: [temperature]\n",
     "wrong_size": "source: source.npz\nimage_size: large\n",
@@ -199,7 +200,7 @@ def test_data(specs: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 BAD_CHOICES = {
     "--method drll": ["unknown method 'drll'", "Did you mean 'drl'"],
-    "--method nothing-like-it": ["unknown method", "drl, importance-weighting"],
+    "--method nothing-like-it": ["unknown method", "Known: ", "importance-weighting"],
     "--calibrator temprature": ["unknown calibrator", "Did you mean 'temperature'"],
     "--backbone mpl": ["unknown backbone", "Did you mean 'mlp'"],
     "--backbone small-cnn": ["takes images", "choose 'mlp'"],
@@ -258,6 +259,7 @@ BAD_CONFIGURATIONS = {
     "unknown_key": ["unknown key", "Did you mean 'target'"],
     "unknown_training_key": ["unknown option of training", "Did you mean 'epochs'"],
     "unknown_method_key": ["unknown option of method 'drl'", "Did you mean 'ratio_bound'"],
+    "unknown_calibrator_key": ["unknown option of calibrator 'histogram'", "Did you mean 'num_bins'"],
     "wrong_value": ["'ratio_bound'", "more than 1", "0.5"],
     "wrong_type": ["'calibrator'", "['temperature']"],
     "wrong_size": ["'image_size'", "'large'"],
@@ -419,6 +421,11 @@ BAD_ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "backbone type": ({"backbone": 3}, "name or an nn.Module"),
     "method option": ({"method_options": {"ratio_bond": 2}}, "Did you mean 'ratio_bound'"),
     "method value": ({"method_options": {"ratio_bound": 1}}, "more than 1"),
+    "calibrator option": (
+        {"calibrator": "histogram", "calibrator_options": {"num_bin": 2}},
+        "Did you mean 'num_bins'",
+    ),
+    "options of no calibrator": ({"calibrator_options": {"num_bins": 2}}, "expected a calibrator"),
     "training option": ({"training_options": {"worker": 2}}, "Did you mean 'num_workers'"),
     "doubled option": ({"training_options": {"epochs": 2}}, "repeat 'epochs'"),
     "epochs": ({"epochs": 0}, "at least 1"),

@@ -172,9 +172,13 @@ class TestRun:
         self, capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        Path("short.yaml").write_text(f"source: {place}/source.npz\nmethod: source-only\ntraining: {{epochs: 5}}\n")
-        succeed("run short.yaml --set epochs=1 --set learning_rate=1e-2", capsys)
+        Path("short.yaml").write_text(
+            f"source: {place}/source.npz\nmethod: source-only\ntraining: {{epochs: 5}}\n"
+            "calibrator: histogram\ncalibrator_options: {num_bins: 5}\n"
+        )
+        succeed("run short.yaml --set epochs=1 --set learning_rate=1e-2 --set calibrator.num_bins=3", capsys)
         config = RunFolder(Path("runs/short")).read_config()
+        assert config["calibrator_options"] == {"num_bins": 3}
         assert config["training"]["epochs"] == 1
         assert config["method_options"]["learning_rate"] == 0.01
 
@@ -271,7 +275,7 @@ class TestList:
         ("what", "expected"),
         [
             ("methods", [*METHODS, *option_names(METHODS["drl"])]),
-            ("calibrators", CALIBRATORS),
+            ("calibrators", [*CALIBRATORS, *option_names(CALIBRATORS["cpcs"])]),
             ("datasets", CATALOG),
             ("backbones", BACKBONES),
             ("metrics", METRICS),

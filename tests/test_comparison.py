@@ -8,11 +8,12 @@ import pytest
 
 from shiftcal.comparison import ComparisonPlan, Contender, find_cells, parse_contenders, run_comparison, write_tables
 from shiftcal.errors import InvalidInputError, OutputError, UnknownNameError
+from shiftcal.experiment import check_same_options
 from shiftcal.fitting import fit_model
 from shiftcal.reporting import RunContents
 from shiftcal.tasks import Task
 
-METHODS = "source-only,source-only+temperature,drl[ratio_strength=0.5]"
+METHODS = "source-only,source-only+temperature,source-only+histogram[num_bins=2],drl[ratio_strength=0.5]"
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +77,20 @@ class TestContenders:
             Contender("source-only", "temperature"),
             Contender("drl", "temperature", ("ratio_bound=5", "epochs=2")),
         )
+        assert parse_contenders("drl+cpcs[ratio=model;largest_weight=],drl[epochs=2]+histogram[num_bins=3]") == (
+            Contender("drl", "cpcs", (), ("ratio=model", "largest_weight=")),
+            Contender("drl", "histogram", ("epochs=2",), ("num_bins=3",)),
+        )
 
     @pytest.mark.parametrize(
-        "text", ["drl", "drl+temperature", "drl[ratio_bound=5;epochs=2]", "drl[epochs=2]+temperature"]
+        "text",
+        [
+            "drl",
+            "drl+temperature",
+            "drl[ratio_bound=5;epochs=2]",
+            "drl[epochs=2]+temperature",
+            "drl[epochs=2]+cpcs[ratio=model;self_normalize=true]",
+        ],
     )
     def test_name_is_what_was_written(self, text: str) -> None:
         assert parse_contenders(text)[0].name == text
@@ -86,7 +98,10 @@ class TestContenders:
     def test_repetitions_count_once(self) -> None:
         assert len(parse_contenders("drl,drl,,")) == 1
 
-    @pytest.mark.parametrize("text", ["drl[", "drl]", "[epochs=2]", "+temperature", "drl[epochs=2]temperature"])
+    @pytest.mark.parametrize(
+        "text",
+        ["drl[", "drl]", "[epochs=2]", "+temperature", "drl[epochs=2]temperature", "drl+cpcs[", "drl+cpcs+matrix"],
+    )
     def test_malformed(self, text: str) -> None:
         with pytest.raises(InvalidInputError, match="METHOD"):
             parse_contenders(text)
@@ -99,6 +114,19 @@ class TestContenders:
         with pytest.raises(UnknownNameError, match="temperature"):
             parse_contenders("drl+temprature")
 
+    @pytest.mark.parametrize(
+        ("contender", "message"),
+        [
+            ("drl+histogram[num_bin=3]", "option of calibrator 'histogram' 'num_bin'"),
+            ("drl[num_bins=3]+histogram", "option of method 'drl' or of training 'num_bins'"),
+            ("drl+histogram[epochs=3]", "option of calibrator 'histogram' 'epochs'"),
+        ],
+    )
+    def test_options_stand_behind_their_owner(self, contender: str, message: str) -> None:
+        with pytest.raises(UnknownNameError, match=message):
+            run_comparison(plan(contenders=parse_contenders(contender)), Path("unknown"))
+        assert not Path("unknown").exists()
+
 
 class TestRunning:
     def test_every_cell_is_in_the_results(self, finished: Path) -> None:
@@ -109,7 +137,7 @@ class TestRunning:
             for method in METHODS.split(",")
             for seed in "01"
         }
-        assert len(rows) == 12
+        assert len(rows) == 16
         assert all(0 <= float(row["accuracy"]) <= 1 for row in rows)
         table = (finished / "table.md").read_text(encoding="utf-8")
         assert all(method in table for method in METHODS.split(","))
@@ -117,7 +145,7 @@ class TestRunning:
     def test_a_calibrator_is_fitted_to_the_model_that_was_trained(self, finished: Path) -> None:
         by_key = {(row["task"], row["method"], row["seed"]): row for row in results(finished)}
         for (task, method, seed), row in by_key.items():
-            plain = by_key[task, method.removesuffix("+temperature"), seed]
+            plain = by_key[task, method.partition("+")[0], seed]
             assert row["accuracy"] == plain["accuracy"]
             assert (row["negative_log_likelihood"] == plain["negative_log_likelihood"]) == (row is plain)
 
@@ -126,7 +154,8 @@ class TestRunning:
             config = folder.read_config()
             assert config["training"]["random_state"] == seed
             assert config["training"]["epochs"] == 2
-            assert config["calibrator"] == ("temperature" if contender.endswith("temperature") else None)
+            assert config["calibrator"] == (contender.partition("+")[2].partition("[")[0] or None)
+            assert config["calibrator_options"].get("num_bins", 2) == 2
             assert config["method_options"].get("ratio_strength", 0.5) == 0.5
 
     def test_finished_cells_are_kept(
@@ -158,6 +187,11 @@ class TestRunning:
             run_comparison(plan(settings=("epochs=3",)), finished)
         with pytest.raises(OutputError, match="another backbone: 'mlp' then, 'linear' now"):
             run_comparison(plan(backbone="linear"), finished)
+        by_hand = find_cells(finished)["source.npz->near.npz", "source-only+histogram[num_bins=2]", 0]
+        with pytest.raises(OutputError, match="another num_bins: 2 then, 3 now"):
+            check_same_options(
+                plan().config(plan().tasks[0], Contender("source-only", "histogram", (), ("num_bins=3",)), 0), by_hand
+            )
         assert times_of_cells(finished) == before
 
     def test_several_processes_give_the_same_numbers(self, finished: Path) -> None:
@@ -192,6 +226,8 @@ class TestRunning:
     def test_the_seed_is_not_an_option(self) -> None:
         with pytest.raises(InvalidInputError, match="random_state"):
             run_comparison(plan(settings=("random_state=3",)), Path("seeded"))
+        with pytest.raises(InvalidInputError, match="random_state"):
+            run_comparison(plan(settings=("training.random_state=3",)), Path("seeded"))
         assert not Path("seeded").exists()
 
     def test_tasks_must_not_share_a_folder(self) -> None:
@@ -212,4 +248,4 @@ class TestTables:
         cells = {key: folder for key, folder in find_cells(finished).items() if key[2] < 2}
         write_tables(tmp_path, cells, report=tmp_path / "elsewhere.html")
         assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "table.md", "elsewhere.html"}
-        assert len(results(tmp_path)) == 12
+        assert len(results(tmp_path)) == 16

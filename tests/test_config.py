@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shiftcal.calibrators import CALIBRATORS
+from shiftcal.calibrators.cpcs import Cpcs
+from shiftcal.calibrators.temperature import Temperature
 from shiftcal.config import RunConfig, config_from, read_config
 from shiftcal.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 from shiftcal.methods import METHODS
+from shiftcal.options import option
 from shiftcal.run_folder import RunFolder
 
 
@@ -28,6 +32,7 @@ def test_what_a_run_writes_can_be_run_again(tmp_path: Path, method: str, calibra
         calibrator=calibrator,
         image_size=28,
         method_options={"learning_rate": "1e-5"},
+        calibrator_options={"num_bins": 7} if calibrator == "histogram" else {},
         training={"epochs": 2, "gradient_clip": None},
     )
     folder = RunFolder(tmp_path)
@@ -52,6 +57,40 @@ def test_settings_go_to_whoever_has_the_option() -> None:
     assert (recipe.training.batch_size, recipe.training.horizontal_flip) == (8, False)
     assert (recipe.training.device, recipe.training.epochs) == ("cuda:1", None)
     assert config == RunConfig(source="s", method_options={"weight_decay": 0.1}, training={"epochs": 1})
+
+
+def test_settings_reach_the_calibrator() -> None:
+    config = RunConfig(source="s", calibrator="cpcs", calibrator_options={"ratio": "model", "ratio_penalty": 3.0})
+    changed = config.with_settings(["ratio=gaussian", "calibrator.largest_weight=", "training.epochs=2"])
+    assert changed.recipe().calibrator == Cpcs(ratio="gaussian", ratio_penalty=3.0, largest_weight=None)
+    assert changed.training == {"epochs": 2}
+
+
+def test_a_name_that_several_have_needs_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Slow(Temperature):
+        learning_rate: float = option(0.1, "as methods have it", above=0)
+
+    monkeypatch.setitem(CALIBRATORS, "slow", Slow)
+    config = RunConfig(source="s", method="source-only", calibrator="slow")
+    with pytest.raises(
+        InvalidInputError,
+        match=r"method 'source-only' and calibrator 'slow' each have an option 'learning_rate'; "
+        r"write method\.learning_rate=\.\.\. or calibrator\.learning_rate=\.\.\.",
+    ):
+        config.with_settings(["learning_rate=0.5"])
+    recipe = config.with_settings(["calibrator.learning_rate=0.5", "method.learning_rate=0.25"]).recipe()
+    assert (recipe.method.learning_rate, recipe.calibrator) == (0.25, Slow(learning_rate=0.5))
+
+
+def test_an_owner_must_have_the_option() -> None:
+    config = RunConfig(source="s", method="source-only", calibrator="histogram")
+    with pytest.raises(UnknownNameError, match=r"of calibrator 'histogram' 'num_bin'\. Did you mean 'num_bins'"):
+        config.with_settings(["calibrator.num_bin=3"])
+    with pytest.raises(InvalidInputError, match=r"method or calibrator or training before \.epochs; got 'x'"):
+        config.with_settings(["x.epochs=3"])
+    with pytest.raises(InvalidInputError, match=r"training before \.num_bins, and choose a calibrator first"):
+        RunConfig(source="s").with_settings(["calibrator.num_bins=3"])
 
 
 def test_the_last_of_equal_settings_holds() -> None:
@@ -123,6 +162,7 @@ def test_bytes_that_are_no_text_are_no_yaml(tmp_path: Path) -> None:
         ("image_size", "large", "a whole number or null"),
         ("image_size", True, "a whole number or null"),
         ("method_options", None, "a mapping"),
+        ("calibrator_options", [], "a mapping"),
         ("training", ["epochs"], "a mapping"),
     ],
 )

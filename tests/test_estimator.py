@@ -98,6 +98,22 @@ def test_save_and_load_give_the_same_classifier(digits: tuple[np.ndarray, np.nda
     assert np.array_equal(refitted.predict_proba(images), classifier.predict_proba(images))
 
 
+def test_options_of_the_calibrator_are_used_and_kept(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (X[:, 0] + np.random.default_rng(1).normal(size=200) > 0).astype(int)
+    bins = {"num_bins": 2}
+    classifier = small(
+        calibrator="histogram", calibrator_options=bins, training_options={"validation_fraction": 0.5}
+    ).fit(X, y, X)
+    assert classifier.model_.calibrator_state is not None
+    assert len(classifier.model_.calibrator_state["shares"]) == 2
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run")
+    assert loaded.calibrator_options == bins
+    assert loaded.model_.recipe.calibrator == classifier.model_.recipe.calibrator
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+
+
 def test_a_module_of_the_users_own_is_the_backbone(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     layer = nn.Linear(3, 7)

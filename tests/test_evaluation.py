@@ -5,8 +5,9 @@ import torch
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import InvalidInputError
-from shiftcal.evaluation import evaluate, predict_domain, summarize, verdict_on_estimate
+from shiftcal.evaluation import evaluate, judge_pseudo_labels, predict_domain, summarize, verdict_on_estimate
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
 from shiftcal.metrics import METRICS
@@ -142,3 +143,14 @@ def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: f
 
 def test_no_estimate_no_verdict() -> None:
     assert verdict_on_estimate({}) is None
+
+
+def test_pseudo_labels_are_judged_whatever_the_order_of_classes_and_whether_they_are_known() -> None:
+    """True labels b, a, b, z in the model's words, of which z is none that it knows."""
+    target = LabelledDomain("target", ArrayInputs(torch.zeros(4, 1)), np.array([2, 1, 2, 0]), ("z", "a", "b"))
+    labels = np.array([[1, -1, 0, -1], [1, 0, 1, 0]], dtype=np.int16)
+    rounds = PseudoLabelRounds(np.array([2, 3]), labels, np.array([0.9, 0.8]))
+    judged = judge_pseudo_labels(rounds, target, ("a", "b"))
+    assert judged.true_precision is not None
+    assert judged.true_precision.tolist() == [0.5, 0.75]
+    assert rounds.true_precision is None

@@ -151,6 +151,65 @@ class TestTargetLabels:
         assert isinstance(data.test, LabelledDomain)
 
 
+class TestPseudoLabels:
+    @pytest.fixture
+    def run(self) -> RunFolder:
+        return run_experiment(config(method="cbst"), Path("run"))
+
+    def test_are_kept_and_judged_where_the_target_has_labels(self, run: RunFolder) -> None:
+        assert files_of(run.path) == FILES | {"pseudo_labels.npz"}
+        rounds = read_contents(run).pseudo_labels
+        assert rounds is not None
+        assert rounds.epochs.tolist() == [2, 3]
+        truth = load_predictions(run.target_predictions).labels
+        assert truth is not None
+        assert rounds.true_precision is not None
+        for labels, precision in zip(rounds.labels, rounds.true_precision, strict=True):
+            chosen = labels >= 0
+            assert precision == pytest.approx((labels == truth)[chosen].mean())
+        history = run.read_history()
+        assert [record.get("pseudo_share") for record in history[1:]] == rounds.share.tolist()
+
+    def test_labels_of_the_target_change_nothing_but_the_judgement(self, run: RunFolder) -> None:
+        true = read_contents(run).pseudo_labels
+        permuted, none = (
+            read_contents(
+                run_experiment(config(method="cbst", target=target), Path(f"run of {target}"))
+            ).pseudo_labels
+            for target in ("permuted.npz", "inputs.npy")
+        )
+        assert true is not None
+        assert permuted is not None
+        assert none is not None
+        assert none.true_precision is None
+        assert permuted.true_precision is not None
+        assert true.true_precision is not None
+        assert not np.array_equal(permuted.true_precision, true.true_precision)
+        np.testing.assert_array_equal(true.labels, permuted.labels)
+        np.testing.assert_array_equal(true.labels, none.labels)
+
+    def test_are_judged_by_the_target_whatever_the_test_data(self, run: RunFolder) -> None:
+        other = run_experiment(config(method="cbst", test="held.npz"), Path("other"))
+        expected, found = read_contents(run).pseudo_labels, read_contents(other).pseudo_labels
+        assert expected is not None
+        assert found is not None
+        np.testing.assert_array_equal(found.true_precision, expected.true_precision)
+
+    def test_survive_a_resumption_after_training(self, run: RunFolder) -> None:
+        run.metrics.unlink()
+        run.pseudo_labels.unlink()
+        run_experiment(config(method="cbst"), run.path, resume=True)
+        assert run.pseudo_labels.is_file()
+
+    def test_are_shown_in_the_report(self, run: RunFolder) -> None:
+        report_run(run)
+        assert 'id="pseudo-labels"' in run.report.read_text()
+
+    def test_there_are_none_for_other_methods(self) -> None:
+        folder = run_experiment(config(method="source-only"), Path("run"))
+        assert read_contents(folder).pseudo_labels is None
+
+
 class TestTestData:
     def test_is_the_target_unless_named(self) -> None:
         data = load_data(config(test="held.npz"), download=False)

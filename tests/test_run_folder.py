@@ -52,6 +52,7 @@ def test_every_file_stands_below_the_folder_at_a_place_of_its_own(tmp_path: Path
         folder.checkpoint: "checkpoint.pt",
         folder.source_predictions: "predictions/source.npz",
         folder.target_predictions: "predictions/target.npz",
+        folder.pseudo_labels: "pseudo_labels.npz",
         folder.metrics: "metrics.json",
         folder.report: "report.html",
     }

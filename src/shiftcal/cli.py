@@ -187,7 +187,10 @@ def _declare_compare(parser: argparse.ArgumentParser) -> None:
         "--tasks", required=True, metavar="T,..", help="suites (`shiftcal list tasks`) or 'SOURCE->TARGET'"
     )
     parser.add_argument(
-        "--methods", required=True, metavar="M,..", help="METHOD, METHOD+CALIBRATOR, METHOD[key=value;..]"
+        "--methods",
+        required=True,
+        metavar="M,..",
+        help="METHOD[key=value;..]+CALIBRATOR[key=value;..], or less of it",
     )
     parser.add_argument("--seeds", type=_positive, default=3, help="runs of each method on each task")
     parser.add_argument(
@@ -196,7 +199,7 @@ def _declare_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backbone", default="auto", metavar="NAME", help="the same for every method")
     parser.add_argument("--image-size", type=_positive, help="side that images are brought to")
     parser.add_argument("--jobs", type=_positive, default=1, help="processes that train at the same time")
-    _declare_settings(parser)
+    _declare_settings(parser, "every method")
     _declare_download(parser)
 
 
@@ -256,13 +259,15 @@ def _list(arguments: argparse.Namespace) -> None:
         print(line)
 
 
-def _declare_settings(parser: argparse.ArgumentParser) -> None:
+def _declare_settings(
+    parser: argparse.ArgumentParser, owners: str = "the method, the calibrator (calibrator.KEY if in doubt)"
+) -> None:
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="an option of the method or of training (`shiftcal list methods`, `shiftcal list training`)",
+        help=f"an option of {owners} or of training; see `shiftcal list`",
     )
 
 

@@ -32,25 +32,33 @@ from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_ta
 from shiftcal.run_folder import RunFolder
 from shiftcal.tasks import SEPARATOR, Task
 
+_NAME_AND_SETTINGS = r"([^\[\]+]+)(?:\[([^\[\]]*)\])?"
+
 
 @dataclass(frozen=True)
 class Contender:
-    """A row of the comparison: `METHOD`, `METHOD+CALIBRATOR`, or with options `METHOD[key=value;key=value]`."""
+    """A row of the comparison: `METHOD` or `METHOD+CALIBRATOR`, each perhaps with options `[key=value;key=value]`."""
 
     method: str
     calibrator: str | None = None
     settings: tuple[str, ...] = ()
+    """Of the method or of training."""
+    calibrator_settings: tuple[str, ...] = ()
 
     @property
     def trained(self) -> Contender:
         """The contender without its calibrator: what is trained."""
-        return replace(self, calibrator=None)
+        return replace(self, calibrator=None, calibrator_settings=())
 
     @property
     def name(self) -> str:
         """As it is written on the command line."""
-        options = f"[{';'.join(self.settings)}]" if self.settings else ""
-        return self.method + options + (f"+{self.calibrator}" if self.calibrator else "")
+        name = self.method + _in_brackets(self.settings)
+        return name + (f"+{self.calibrator}{_in_brackets(self.calibrator_settings)}" if self.calibrator else "")
+
+
+def _in_brackets(settings: tuple[str, ...]) -> str:
+    return f"[{';'.join(settings)}]" if settings else ""
 
 
 @dataclass(frozen=True)
@@ -73,11 +81,13 @@ class ComparisonPlan:
             target=task.target,
             test=task.test,
             method=contender.method,
-            calibrator=contender.calibrator,
             backbone=self.backbone,
             image_size=self.image_size,
         )
-        return plain.with_settings([*self.settings, *contender.settings, f"random_state={seed}"])
+        # Without the calibrator first: one model is trained for all calibrators, so only what follows is their own.
+        trained = plain.with_settings([*self.settings, *contender.settings, f"random_state={seed}"])
+        calibrated = replace(trained, calibrator=contender.calibrator)
+        return calibrated.with_settings([f"calibrator.{setting}" for setting in contender.calibrator_settings])
 
 
 @dataclass(frozen=True)
@@ -99,16 +109,22 @@ def parse_contenders(text: str) -> tuple[Contender, ...]:
     """
     contenders = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
-        match = re.fullmatch(r"([^\[\]+]+)(?:\[([^\[\]]*)\])?(?:\+(.+))?", entry)
+        match = re.fullmatch(rf"{_NAME_AND_SETTINGS}(?:\+{_NAME_AND_SETTINGS})?", entry)
         if match is None:
-            raise InvalidInputError(f"expected METHOD, METHOD+CALIBRATOR or METHOD[key=value;...], got {entry!r}")
-        settings = tuple(filter(None, (match[2] or "").split(";")))
-        if match[3] is not None:
-            calibrator_class(match[3])
-        contenders.append(Contender(match[1], match[3], settings))
+            raise InvalidInputError(
+                f"expected METHOD[key=value;...]+CALIBRATOR[key=value;...], or less of it, got {entry!r}"
+            )
+        method, settings, calibrator, calibrator_settings = match.groups()
+        if calibrator is not None:
+            calibrator_class(calibrator)
+        contenders.append(Contender(method, calibrator, _split(settings), _split(calibrator_settings)))
     if not contenders:
         raise InvalidInputError("expected at least one method to compare, got none")
     return tuple(dict.fromkeys(contenders))
+
+
+def _split(settings: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (settings or "").split(";")))
 
 
 def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> ComparisonTable:
@@ -127,7 +143,8 @@ def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> Compari
     for task in plan.tasks:
         for contender in plan.contenders:
             # Everything that can be wrong with names and values is found before anything runs.
-            if any(setting.startswith("random_state=") for setting in (*plan.settings, *contender.settings)):
+            settings = (*plan.settings, *contender.settings)
+            if any(setting.startswith(("random_state=", "training.random_state=")) for setting in settings):
                 raise InvalidInputError("random_state can't be set in a comparison: it is the number of each seed")
             plan.config(task, contender, 0).recipe()
     cells = _cells(plan, out)
@@ -280,7 +297,8 @@ def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
     for contender in training.contenders:
         cell = _cell(out, training.task, contender, training.seed)
         if not cell.is_finished:
-            calibrated = model.with_calibrator(contender.calibrator, validation, data.problem.target)
+            wanted = plan.config(training.task, contender, training.seed).calibrator_options
+            calibrated = model.with_calibrator(contender.calibrator, validation, data.problem.target, wanted)
             _finish_cell(cell, training, contender, data.resolved(config), data, calibrated)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
+from shiftcal.calibrators import calibrator_class
 from shiftcal.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 from shiftcal.methods import method_class
 from shiftcal.options import option_names
@@ -20,7 +21,7 @@ _VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("source", "method", "backbone"), ((str,), "text")),
     **dict.fromkeys(("target", "test", "calibrator"), ((str, type(None)), "text or null")),
     "image_size": ((int, type(None)), "a whole number or null"),
-    **dict.fromkeys(("method_options", "training"), ((dict,), "a mapping")),
+    **dict.fromkeys(("method_options", "calibrator_options", "training"), ((dict,), "a mapping")),
 }
 
 
@@ -40,34 +41,52 @@ class RunConfig:
     image_size: int | None = None
     """Side that all images are brought to; None: by the data and the backbone."""
     method_options: Mapping[str, Any] = field(default_factory=dict)
+    calibrator_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def recipe(self) -> Recipe:
         """The recipe, with every name and value checked."""
-        return Recipe.from_names(self.method, self.calibrator, self.backbone, self.method_options, self.training)
+        return Recipe.from_names(
+            self.method,
+            self.calibrator,
+            self.backbone,
+            self.method_options,
+            self.calibrator_options,
+            self.training,
+        )
 
     def data(self) -> dict[str, Any]:
         """The part of the configuration that is not in the recipe."""
         return {"source": self.source, "target": self.target, "test": self.test, "image_size": self.image_size}
 
     def with_settings(self, settings: Sequence[str]) -> RunConfig:
-        """With `key=value` settings of the command line, each an option of the method or of training.
+        """With `key=value` settings of the command line, each an option of the method, the calibrator or training.
+
+        The owner is named before the key, as in `calibrator.key=value`, where several have an option of that name.
 
         Raises:
-            UnknownNameError: neither has an option of that name.
+            UnknownNameError: none of them has an option of that name.
+            InvalidInputError: a setting without a value, or one that several have.
         """
-        method_names, training_names = option_names(method_class(self.method)), option_names(TrainingOptions)
-        method_options, training = dict(self.method_options), dict(self.training)
+        owners = self._owners()
+        changed: dict[str, Any] = {owner.field: dict(getattr(self, owner.field)) for owner in owners.values()}
         for setting in settings:
             key, separator, text = setting.partition("=")
             if not separator:
                 raise InvalidInputError(f"expected --set key=value, got {setting!r}")
-            if key not in (*method_names, *training_names):
-                raise UnknownNameError(
-                    f"option of method {self.method!r} or of training", key, (*method_names, *training_names)
-                )
-            (method_options if key in method_names else training)[key] = _parsed(text)
-        return replace(self, method_options=method_options, training=training)
+            prefix, _, name = key.rpartition(".")
+            changed[_owner_of(name, prefix, owners).field][name] = _parsed(text)
+        return replace(self, **changed)
+
+    def _owners(self) -> dict[str, _Owner]:
+        """Who has options, by the word that may stand before a key."""
+        owners = {
+            "method": _Owner(f"method {self.method!r}", "method_options", option_names(method_class(self.method)))
+        }
+        if self.calibrator is not None:
+            names = option_names(calibrator_class(self.calibrator))
+            owners["calibrator"] = _Owner(f"calibrator {self.calibrator!r}", "calibrator_options", names)
+        return owners | {"training": _Owner("training", "training", option_names(TrainingOptions))}
 
 
 def read_config(path: Path) -> RunConfig:
@@ -99,6 +118,30 @@ def config_from(content: Any, where: str) -> RunConfig:
         if type(value) not in accepted:
             raise InvalidInputError(f"{where}: {key!r} must be {words}. Got {value!r} instead.")
     return RunConfig(**content)
+
+
+class _Owner(NamedTuple):
+    """The method, the calibrator or training: in words, as a field of `RunConfig`, and its options."""
+
+    words: str
+    field: str
+    names: tuple[str, ...]
+
+
+def _owner_of(name: str, prefix: str, owners: Mapping[str, _Owner]) -> _Owner:
+    if prefix and prefix not in owners:
+        hint = ", and choose a calibrator first" if prefix == "calibrator" else ""
+        raise InvalidInputError(f"expected {' or '.join(owners)} before .{name}{hint}; got {prefix!r}")
+    asked = {prefix: owners[prefix]} if prefix else owners
+    having = [word for word, owner in asked.items() if name in owner.names]
+    if not having:
+        known = {each for owner in asked.values() for each in owner.names}
+        raise UnknownNameError(f"option of {' or of '.join(owner.words for owner in asked.values())}", name, known)
+    if len(having) > 1:
+        found = " and ".join(owners[word].words for word in having)
+        written = " or ".join(f"{word}.{name}=..." for word in having)
+        raise InvalidInputError(f"{found} each have an option {name!r}; write {written}")
+    return owners[having[0]]
 
 
 def _parsed(text: str) -> Any:

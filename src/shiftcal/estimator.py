@@ -37,6 +37,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         calibrator: post-hoc calibration on held-out source data; `shiftcal list calibrators`.
         backbone: "auto", a name (`shiftcal list backbones`, or any of timm's), or an `nn.Module` that gives features.
         method_options: options of the method by name.
+        calibrator_options: options of the calibrator by name.
         epochs: passes over the source; None chooses by the size of the data.
         batch_size: rows of each domain in a batch.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
@@ -66,6 +67,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         calibrator: str | None = None,
         backbone: str | nn.Module = "auto",
         method_options: Mapping[str, Any] | None = None,
+        calibrator_options: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         batch_size: int = 64,
         device: str = "auto",
@@ -76,6 +78,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.calibrator = calibrator
         self.backbone = backbone
         self.method_options = method_options
+        self.calibrator_options = calibrator_options
         self.epochs = epochs
         self.batch_size = batch_size
         self.device = device
@@ -194,7 +197,14 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         doubled = sorted(training.keys() & further.keys())
         if doubled:
             raise InvalidInputError(f"training_options must not repeat {doubled[0]!r}: it is an argument of its own")
-        return Recipe.from_names(self.method, self.calibrator, self.backbone, self.method_options, training | further)
+        return Recipe.from_names(
+            self.method,
+            self.calibrator,
+            self.backbone,
+            self.method_options,
+            self.calibrator_options,
+            training | further,
+        )
 
     def _source(self, X: Any, y: Any) -> tuple[Inputs, Any]:
         if isinstance(X, LabelledDomain) and y is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.pseudo_label_rounds import NOT_CHOSEN, PseudoLabelRounds
 from shiftcal.errors import InvalidInputError
 from shiftcal.fitted_model import FittedModel
 from shiftcal.functional.conformal import prediction_sets
@@ -76,6 +78,24 @@ def coverage_of_sets(model: FittedModel, predictions: Predictions, coverage: flo
     if predictions.labels is not None:
         summary[f"set_coverage_{percent}"] = float(sets[np.arange(len(sets)), predictions.labels].mean())
     return summary
+
+
+def judge_pseudo_labels(
+    rounds: PseudoLabelRounds, target: LabelledDomain, classes: tuple[Hashable, ...]
+) -> PseudoLabelRounds:
+    """The rounds with the share of their labels that is right.
+
+    Args:
+        rounds: of a model that was trained on the inputs of `target`.
+        target: the same rows with labels; a label that the model does not know makes every pseudo-label wrong.
+        classes: of the model.
+    """
+    position = {label: index for index, label in enumerate(classes)}
+    unknown = len(classes)
+    labels = np.array([position.get(label, unknown) for label in target.classes])[target.labels]
+    chosen = rounds.labels != NOT_CHOSEN
+    right = chosen & (rounds.labels == labels)
+    return replace(rounds, true_precision=right.sum(axis=1) / chosen.sum(axis=1))
 
 
 def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:

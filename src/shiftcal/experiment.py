@@ -11,18 +11,25 @@ from shiftcal.config import RunConfig
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ImageFormat
+from shiftcal.data.pseudo_label_rounds import load_pseudo_label_rounds, save_pseudo_label_rounds
 from shiftcal.data.specs import load_domain, load_pair
 from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
-from shiftcal.evaluation import coverage_of_sets, predict_domain, summarize, verdict_on_estimate
+from shiftcal.evaluation import (
+    coverage_of_sets,
+    judge_pseudo_labels,
+    predict_domain,
+    summarize,
+    verdict_on_estimate,
+)
 from shiftcal.files import check_writable_folder
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model, source_split
 from shiftcal.models.backbones import default_image_size
 from shiftcal.predictions import load_predictions, save_predictions
 from shiftcal.processes import is_main_process
+from shiftcal.recipe import decisive
 from shiftcal.reporting import RunContents, write_report
 from shiftcal.run_folder import RunFolder
-from shiftcal.training.options import WITHOUT_INFLUENCE
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class LoadedData:
     problem: ShiftProblem
     test: LabelledDomain | UnlabelledDomain
     """What is predicted and, if it has labels, evaluated after training; training never sees it."""
+    labelled_target: LabelledDomain | None = None
+    """The target of the problem with its labels, where it has any: for judging pseudo-labels after training."""
 
     def resolved(self, config: RunConfig) -> RunConfig:
         """The configuration with the image size that the data was brought to."""
@@ -91,24 +100,17 @@ def check_run_folder(folder: RunFolder, *, resume: bool) -> None:
 
 def check_same_options(config: RunConfig, folder: RunFolder) -> None:
     """Raise `OutputError` if the run in the folder was begun with other data or options than the configuration's."""
-    wanted = _decisive({**config.data(), **config.recipe().as_plain()})
-    found = _decisive(folder.read_config())
+    wanted = decisive({**config.data(), **config.recipe().as_plain()})
+    found = decisive(folder.read_config())
     # What was left open is resolved by the run, the same way each time.
-    left_open = {"backbone": "auto", "epochs": None, "image_size": None}
+    left_open = {"backbone": "auto", "training.epochs": None, "image_size": None}
     fixed = (key for key in wanted if key not in left_open or wanted[key] != left_open[key])
     different = next((key for key in fixed if wanted[key] != found.get(key)), None)
     if different is not None:
         raise OutputError(
-            f"{str(folder.path)!r} was made with another {different}: {found.get(different)!r} then, "
+            f"{str(folder.path)!r} was made with another {different.split('.')[-1]}: {found.get(different)!r} then, "
             f"{wanted[different]!r} now. Give the same options, choose another --out, or remove that folder."
         )
-
-
-def _decisive(content: Mapping[str, Any]) -> dict[str, Any]:
-    nested = {"method_options", "training"}
-    flat = {key: value for key, value in content.items() if key not in nested}
-    flat |= {**content.get("method_options", {}), **content.get("training", {})}
-    return {key: value for key, value in flat.items() if key not in WITHOUT_INFLUENCE}
 
 
 def load_data(config: RunConfig, *, download: bool) -> LoadedData:
@@ -123,7 +125,8 @@ def load_data(config: RunConfig, *, download: bool) -> LoadedData:
     )
     unlabelled = target.without_labels() if isinstance(target, LabelledDomain) else target
     problem = ShiftProblem(source, None if config.target is None else unlabelled)
-    return LoadedData(problem, _test_data(config, source, target, download=download))
+    labelled_target = target if config.target is not None and isinstance(target, LabelledDomain) else None
+    return LoadedData(problem, _test_data(config, source, target, download=download), labelled_target)
 
 
 def finish_run(
@@ -143,6 +146,11 @@ def finish_run(
     folder.write_model(model, config.data(), facts)
     save_predictions(source, folder.source_predictions)
     save_predictions(target, folder.target_predictions)
+    rounds = model.pseudo_labels
+    if rounds is not None:
+        truth = data.labelled_target
+        judged = rounds if truth is None else judge_pseudo_labels(rounds, truth, model.classes)
+        save_pseudo_label_rounds(judged, folder.pseudo_labels)
     folder.write_metrics(
         {
             "source": {"held_out": validation is not None, **summarize(source)},
@@ -175,6 +183,7 @@ def read_contents(folder: RunFolder) -> RunContents:
         history=folder.read_history(),
         source=load_predictions(folder.source_predictions),
         target=load_predictions(folder.target_predictions),
+        pseudo_labels=load_pseudo_label_rounds(folder.pseudo_labels) if folder.pseudo_labels.is_file() else None,
     )
 
 

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from shiftcal.errors import OutputError
+
+# What NumPy and zipfile raise for `.npz` files that are empty, cut off, altered or of another kind.
+DAMAGED_ARCHIVE = (
+    KeyError,
+    ValueError,
+    TypeError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @contextmanager

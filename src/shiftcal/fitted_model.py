@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import CheckpointError, InvalidInputError
 from shiftcal.functional.conformal import conformity_scores
 from shiftcal.methods.base import Outputs
@@ -52,6 +53,8 @@ class FittedModel:
     """What the method found out about the target, such as the accuracy to be expected there."""
     conformity: Conformity | None = None
     """What prediction sets are made from; None if no source data was held out."""
+    pseudo_labels: PseudoLabelRounds | None = None
+    """What self-training took as labelled; None for other methods."""
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all rows, with calibrated logits."""
@@ -64,23 +67,31 @@ class FittedModel:
         return outputs._replace(logits=calibrator.calibrate(outputs, self.calibrator_state))
 
     def with_calibrator(
-        self, name: str | None, validation: LabelledDomain | None, target: UnlabelledDomain | None
+        self,
+        name: str | None,
+        validation: LabelledDomain | None,
+        target: UnlabelledDomain | None,
+        calibrator_options: Mapping[str, Any] | None = None,
     ) -> FittedModel:
         """The same network with another calibrator, fitted to held-out source data and to the target."""
-        recipe = self.recipe.with_calibrator(name)
-        if recipe.calibrator is None:
-            return replace(self, recipe=recipe, calibrator_state=None)._with_conformity(validation)
-        validation = check_held_out(recipe, validation)
+        other = replace(self, recipe=self.recipe.with_calibrator(name, calibrator_options))
+        return other.calibrated(validation, target)
+
+    def calibrated(self, validation: LabelledDomain | None, target: UnlabelledDomain | None) -> FittedModel:
+        """The same with the calibrator of its recipe fitted to held-out source data and to the target."""
+        calibrator = self.recipe.calibrator
+        if calibrator is None:
+            return replace(self, calibrator_state=None)._with_conformity(validation)
+        validation = check_held_out(self.recipe, validation)
         data = CalibrationData(
             predict=self._raw_outputs,
             source_inputs=validation.inputs,
             source_labels=torch.from_numpy(validation.labels),
             target_inputs=None if target is None else target.inputs,
             num_classes=len(self.classes),
-            seed=recipe.training.random_state,
+            seed=self.recipe.training.random_state,
         )
-        state = recipe.calibrator.fit(data)
-        return replace(self, recipe=recipe, calibrator_state=state)._with_conformity(validation)
+        return replace(self, calibrator_state=calibrator.fit(data))._with_conformity(validation)
 
     def _with_conformity(self, validation: LabelledDomain | None) -> FittedModel:
         if validation is None:
@@ -145,6 +156,8 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         network.load_state_dict(plain["network"])
     except RuntimeError as error:
         raise CheckpointError(f"{str(path)!r} does not fit its own configuration: {error}") from error
+    # Models that were written before there was self-training have no such entry.
+    rounds = plain.get("pseudo_labels")
     return FittedModel(
         recipe=recipe,
         network=network,
@@ -156,6 +169,7 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         training_seconds=plain["training_seconds"],
         findings=plain["findings"],
         conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
+        pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
     )
 
 
@@ -184,6 +198,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "training_seconds": model.training_seconds,
         "findings": dict(model.findings),
         "conformity": None if model.conformity is None else list(model.conformity),
+        "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
     }
 
 

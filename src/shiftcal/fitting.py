@@ -24,10 +24,10 @@ from shiftcal.metrics import accuracy, negative_log_likelihood
 from shiftcal.models.backbones import InputStatistics, build_backbone, resolve_backbone
 from shiftcal.models.networks import Blueprint
 from shiftcal.processes import is_main_process
-from shiftcal.recipe import Recipe
+from shiftcal.recipe import Recipe, decisive
 from shiftcal.training.checkpoint import load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
-from shiftcal.training.options import WITHOUT_INFLUENCE, TrainingOptions
+from shiftcal.training.options import TrainingOptions
 from shiftcal.training.trainer import EpochRecord, Trainer
 
 _MOST_ROWS_FOR_STATISTICS = 2_000
@@ -99,8 +99,8 @@ def fit_model(
             after_epoch=report_epoch,
         )
         findings = trainer.conclude(validation)
-    fitted = replace(snapshot(), findings=findings)
-    return fitted.with_calibrator(recipe.calibrator_name, validation, problem.target)
+    fitted = replace(snapshot(), findings=findings, pseudo_labels=trainer.progress.pseudo_label_rounds)
+    return fitted.calibrated(validation, problem.target)
 
 
 def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[LabelledDomain, LabelledDomain | None]:
@@ -123,18 +123,13 @@ def _prepared_trainer(problem: ShiftProblem, recipe: Recipe, fabric: Fabric) -> 
 def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | None:
     """Where training stands; None if it has ended and the checkpoint is its model."""
     content = load_checkpoint(checkpoint)
-    if _decisive(content["model"]["recipe"]) != _decisive(recipe.as_plain()):
+    if decisive(content["model"]["recipe"]) != decisive(recipe.as_plain()):
         raise CheckpointError(
             f"{str(checkpoint)!r} was made with other options; resume with the same ones, or start a new run\n"
             f"  then: {content['model']['recipe']}\n  now:  {recipe.as_plain()}"
         )
     state: Mapping[str, Any] | None = content["training"]
     return state
-
-
-def _decisive(plain: Mapping[str, Any]) -> dict[str, Any]:
-    training = {key: value for key, value in plain["training"].items() if key not in WITHOUT_INFLUENCE}
-    return {**plain, "training": training}
 
 
 def _input_statistics(inputs: Inputs, seed: int) -> InputStatistics:

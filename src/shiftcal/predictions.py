@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import zipfile
-import zlib
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftcal.errors import DataUnavailableError, InvalidInputError, MissingDependencyError
-from shiftcal.files import written_whole
+from shiftcal.files import DAMAGED_ARCHIVE, written_whole
 
 
 @dataclass(frozen=True)
@@ -77,19 +75,6 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
-# What NumPy and zipfile raise for files that are empty, cut off, altered or of another kind.
-_DAMAGE = (
-    KeyError,
-    ValueError,
-    TypeError,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-
-
 def load_predictions(path: Path) -> Predictions:
     """Read what `save_predictions` wrote.
 
@@ -113,7 +98,7 @@ def load_predictions(path: Path) -> Predictions:
             )
     except FileNotFoundError:
         raise DataUnavailableError(f"no predictions at {str(path)!r}; expected a file of a finished run") from None
-    except _DAMAGE as error:
+    except DAMAGED_ARCHIVE as error:
         raise InvalidInputError(f"{str(path)!r} is not a predictions file of shiftcal: {error}") from error
 
 

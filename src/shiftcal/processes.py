@@ -6,7 +6,7 @@ import os
 
 import torch.distributed
 from torch import Tensor
-from torch.distributed.nn.functional import all_reduce
+from torch.distributed.nn.functional import all_gather, all_reduce
 
 
 def started_by_torchrun() -> bool:
@@ -29,6 +29,16 @@ def mean_over_batch(values: Tensor) -> Tensor:
     if not torch.distributed.is_initialized():
         return mean
     return all_reduce(mean) / torch.distributed.get_world_size()  # type: ignore[no-untyped-call, no-any-return]
+
+
+def whole_batch(values: Tensor) -> Tensor:
+    """Rows of the global batch, of which each process holds an equal part; gradients pass through.
+
+    For a loss that is not made of means over the batch, such as one of covariances: all processes work it out.
+    """
+    if not torch.distributed.is_initialized():
+        return values
+    return torch.cat(all_gather(values))  # type: ignore[no-untyped-call]
 
 
 def mean_over_processes(values: Tensor) -> Tensor:

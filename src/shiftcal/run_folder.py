@@ -5,6 +5,7 @@ card.json          versions, seed, time, command
 history.jsonl      one line per epoch
 checkpoint.pt      the model, and while training goes on its whole state
 predictions/       source.npz (held-out part) and target.npz
+pseudo_labels.npz  what self-training took as labelled in each round, and how much of it was right
 metrics.json       for source and target, where labels were given for evaluation
 report.html
 """
@@ -69,6 +70,11 @@ class RunFolder:
         return self.path / "predictions" / "target.npz"
 
     @property
+    def pseudo_labels(self) -> Path:
+        """What self-training took as labelled; not there for other methods."""
+        return self.path / "pseudo_labels.npz"
+
+    @property
     def metrics(self) -> Path:
         """Written last but for the report: it marks a finished run."""
         return self.path / "metrics.json"
@@ -96,8 +102,9 @@ class RunFolder:
             self.path.rmdir()
 
     def remove_results(self) -> None:
-        """Remove what was made of another model: predictions, metrics and report."""
-        for path in (self.metrics, self.report, self.source_predictions, self.target_predictions):
+        """Remove what was made of another model: predictions, pseudo-labels, metrics and report."""
+        predictions = (self.source_predictions, self.target_predictions)
+        for path in (self.metrics, self.report, self.pseudo_labels, *predictions):
             with suppress(OSError):  # what is in the way will be in the way of writing too, and be reported then
                 path.unlink()
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.calibrators.cpcs import Cpcs, fit_brier_temperature
-from shiftcal.calibrators.importance import domain_logits
 from shiftcal.calibrators.temperature import fit_temperature
 
 Sample = Callable[[int, int], tuple[Tensor, Tensor]]
@@ -27,11 +26,12 @@ def test_two_classes_have_a_closed_form() -> None:
 def test_it_is_the_lowest_weighted_brier_score(make_data: MakeData, sample: Sample, offset: float) -> None:
     logits, labels = sample(80, 3)
     target = logits + torch.tensor([1.0, 0.0, -0.5])
-    weights = domain_logits(logits, target).exp().numpy() + offset
+    data = make_data(logits, labels, target)
+    weights = Cpcs().source_weights(data).numpy() + offset
     onehot = np.eye(3)[labels.numpy()] * (1 - 1 / 81) + 1 / 81 / 3
     grid = np.exp(np.linspace(-2, 2, 2001))
     scores = [(weights * ((softmax(logits.numpy() / t, axis=1) - onehot) ** 2).sum(axis=1)).sum() for t in grid]
-    state = Cpcs(weight_offset=offset).fit(make_data(logits, labels, target))
+    state = Cpcs(weight_offset=offset).fit(data)
     assert float(state["temperature"]) == pytest.approx(grid[int(np.argmin(scores))], rel=3e-3)
 
 

@@ -1,15 +1,21 @@
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.calibrators.cpcs import Cpcs
-from shiftcal.calibrators.importance import ImportanceWeighted, domain_logits, effective_sample_size
+from shiftcal.calibrators.importance import ImportanceWeighted, temperature_state
 from shiftcal.calibrators.importance_weighted_temperature import ImportanceWeightedTemperature
 from shiftcal.calibrators.transcal import TransCal
-from shiftcal.errors import InvalidInputError
+from shiftcal.density_ratios import DENSITY_RATIOS
+from shiftcal.errors import InvalidInputError, UnknownNameError
 
 MakeData = Callable[..., CalibrationData]
 
@@ -22,18 +28,58 @@ def test_the_logit_of_two_gaussians_is_linear_and_known() -> None:
     """log N(x; d, 1) / N(x; 0, 1) = d x - d^2 / 2, whatever the numbers of rows."""
     source, target = normal(4000, 1, 0.0, 0), normal(12_000, 1, 1.0, 1)
     expected = (source[:, 0] - 0.5).double()
-    torch.testing.assert_close(domain_logits(source, target), expected, atol=0.15, rtol=0.1)
+    found = ImportanceWeightedTemperature().held_out_log_weights(source, target, seed=0)
+    torch.testing.assert_close(found, expected, atol=0.15, rtol=0.1)
+
+
+@pytest.mark.parametrize(("num_source", "num_target"), [(60, 60), (12, 200), (4, 3)])
+def test_default_weights_are_those_of_scikit_learns_cross_validation(num_source: int, num_target: int) -> None:
+    source, target = normal(num_source, 8, 0.0, 0), 2 * normal(num_target, 8, 0.3, 1)
+    regression = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=5000))
+    folds = StratifiedKFold(min(5, num_source, num_target), shuffle=True, random_state=0)
+    expected = cross_val_predict(
+        regression,
+        torch.cat([source, target]).double().numpy(),
+        np.repeat([0, 1], [num_source, num_target]),
+        cv=folds,
+        method="decision_function",
+    )[:num_source]
+    found = ImportanceWeightedTemperature().held_out_log_weights(source, target, seed=0)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-9)
 
 
 def test_out_of_fold_weights_do_not_saturate_without_a_shift() -> None:
     """100 features and 60 rows: a regression judged on its own rows would separate the domains."""
     source, target = normal(60, 100, 0.0, 0), normal(60, 100, 0.0, 1)
-    assert domain_logits(source, target).mean().abs() < 1
+    assert ImportanceWeightedTemperature().held_out_log_weights(source, target, seed=0).mean().abs() < 1
+
+
+@pytest.mark.parametrize("ratio", DENSITY_RATIOS)
+def test_every_estimator_weighs_rows_near_the_target_more(ratio: str, make_data: MakeData) -> None:
+    source, target = normal(150, 2, 0.0, 0), normal(150, 2, 1.0, 1)
+    data = make_data(source, torch.zeros(150, dtype=torch.long), target)
+    weights = ImportanceWeightedTemperature(ratio=ratio).source_weights(data)
+    assert float(weights.mean()) == pytest.approx(1)
+    is_near = source.sum(dim=1) > 0
+    assert weights[is_near].median() > 1.5 * weights[~is_near].median()
+
+
+@pytest.mark.parametrize("ratio", ["gaussian", "logistic", "ulsif"])
+def test_no_row_has_a_say_in_its_own_weight(ratio: str) -> None:
+    source, target = normal(40, 1, 0.0, 0), normal(40, 1, 1.0, 1)
+    moved = source.clone()
+    moved[7] += 2
+    calibrator = ImportanceWeightedTemperature(ratio=ratio)
+    before, after = (calibrator.held_out_log_weights(rows, target, seed=0) for rows in (source, moved))
+    # Rows of the same fold, of eight of each domain, are weighed without row 7, so that they do not see it move.
+    unmoved = before == after
+    assert int(unmoved.sum()) == 7
+    assert not unmoved[7]
 
 
 def test_effective_sample_size_counts_rows_of_equal_weight() -> None:
-    assert effective_sample_size(torch.full((7,), 3.0)) == pytest.approx(7)
-    assert effective_sample_size(torch.tensor([1.0, 1.0, 0.0, 0.0])) == pytest.approx(2)
+    for weights, expected in ((torch.full((7,), 3.0), 7), (torch.tensor([1.0, 1.0, 0.0, 0.0]), 2)):
+        assert float(temperature_state(1.0, weights)["effective_sample_size"]) == pytest.approx(expected)
 
 
 def weights_of(calibrator: ImportanceWeighted, ratios: list[float], make_data: MakeData) -> list[float]:
@@ -62,6 +108,16 @@ def test_without_a_target_it_says_so(calibrator: ImportanceWeighted, make_data: 
         calibrator.fit(data)
 
 
-def test_one_row_is_too_few() -> None:
-    with pytest.raises(InvalidInputError, match="got 5 of held-out source and 1 of target"):
-        domain_logits(normal(5, 2, 0.0, 0), normal(1, 2, 0.0, 1))
+@pytest.mark.parametrize(("ratio", "fewest"), [("logistic", 2), ("gaussian", 10)])
+def test_few_rows_are_too_few(ratio: str, fewest: int) -> None:
+    source, target = normal(50, 2, 0.0, 0), normal(fewest, 2, 0.0, 1)
+    calibrator = ImportanceWeightedTemperature(ratio=ratio)
+    assert len(calibrator.held_out_log_weights(source, target, seed=0)) == 50
+    words = f"at least {fewest} rows of each domain.*got 50 of held-out source and {fewest - 1} of target"
+    with pytest.raises(InvalidInputError, match=words):
+        calibrator.held_out_log_weights(source, target[1:], seed=0)
+
+
+def test_an_unknown_ratio_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown density ratio 'modle'\. Did you mean 'model'"):
+        Cpcs(ratio="modle")

@@ -28,7 +28,7 @@ LARGEST_ERROR = {
 FAST: dict[str, dict[str, Any]] = {
     "network": {"max_epochs": 3},
     "kliep": {"width": 1.0},
-    "logistic": {"penalty": 0.1},
+    "logistic": {"penalty": 10.0},
 }
 
 

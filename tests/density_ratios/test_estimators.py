@@ -9,6 +9,7 @@ from scipy.special import log_expit
 from scipy.stats import gaussian_kde, multivariate_normal
 from sklearn.covariance import LedoitWolf
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import shiftcal.density_ratios
@@ -52,8 +53,22 @@ def test_logistic_is_sklearns_with_half_of_the_weight_on_each_domain(penalty: fl
     weights = np.where(labels, 1 / len(source), 1 / len(target)) / 2
     reference = LogisticRegression(C=1 / penalty, solver="newton-cholesky", tol=1e-10)
     reference.fit(np.concatenate([source, target]), labels, sample_weight=weights)
-    ours = np.log(density_ratio("logistic", {"penalty": penalty}).fit(source, target).predict(NEW))
+    ours = np.log(density_ratio("logistic", {"penalty": penalty * len(labels)}).fit(source, target).predict(NEW))
     np.testing.assert_allclose(ours, reference.decision_function(NEW), atol=1e-3)
+
+
+def test_logistic_in_pooled_units_is_scikit_learns_pipeline() -> None:
+    source, target = domains()
+    source = source[:20] * [3.0, 1.0]
+    rows, labels = np.concatenate([source, target]), np.arange(20 + len(target)) < 20
+    reference = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, class_weight="balanced")).fit(rows, labels)
+    expected = reference.decision_function(NEW)
+    pooled, plain = (
+        np.log(density_ratio("logistic", {"penalty": 10.0, "pooled_units": chosen}).fit(source, target).predict(NEW))
+        for chosen in (True, False)
+    )
+    np.testing.assert_allclose(pooled, expected, atol=1e-9)
+    assert np.abs(plain - expected).max() > 1e-3
 
 
 def test_logistic_penalty_has_the_smallest_held_out_loss() -> None:

@@ -40,6 +40,15 @@ def test_domain_loss_by_hand_and_independent_of_batch_sizes() -> None:
     assert domain_loss(source, target.repeat(5)).item() == pytest.approx(by_hand, abs=1e-6)
 
 
+def test_weights_of_samples_stay_within_their_domain() -> None:
+    source, target = torch.tensor([1.0, 2.0]), torch.tensor([-1.0])
+    weights = torch.tensor([0.5, 1.5])
+    weighted = (0.5 * math.log1p(math.exp(-1)) + 1.5 * math.log1p(math.exp(-2))) / 2
+    by_hand = (weighted + math.log1p(math.exp(-1))) / 2
+    assert domain_loss(source, target, weights).item() == pytest.approx(by_hand, abs=1e-6)
+    assert domain_loss(-target, -source, None, weights).item() == pytest.approx(by_hand, abs=1e-6)
+
+
 def test_gradcheck() -> None:
     logit = torch.linspace(-2, 2, 5, dtype=torch.float64, requires_grad=True)
     assert gradcheck(lambda g: density_ratio(bounded_domain_logit(g, 3.0), 0.7), (logit,))

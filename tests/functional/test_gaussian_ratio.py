@@ -1,8 +1,10 @@
+import math
+
 import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
-from shiftcal.functional.gaussian_ratio import Moments, gaussian_log_ratio
+from shiftcal.functional.gaussian_ratio import Moments, gaussian_log_density, gaussian_log_ratio
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -23,6 +25,14 @@ def fitted_gaussian(values: Tensor) -> MultivariateNormal:
 def test_covariance_of_moments() -> None:
     values = sample(30, 3, centre=5.0, scale=1.0)
     torch.testing.assert_close(moments(values).covariance, values.T.cov(correction=0))
+
+
+def test_log_density_is_that_of_a_gaussian_up_to_a_constant() -> None:
+    values = sample(200, 3, centre=1.0, scale=2.0)
+    gaussian = fitted_gaussian(values)
+    expected = gaussian.log_prob(values) + 1.5 * math.log(2 * math.pi)  # type: ignore[no-untyped-call]
+    form = gaussian_log_density(gaussian.loc, gaussian.covariance_matrix)
+    torch.testing.assert_close(form(values), expected, atol=1e-4, rtol=1e-4)
 
 
 def test_with_all_components_it_is_the_difference_of_the_log_densities() -> None:

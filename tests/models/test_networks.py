@@ -8,7 +8,15 @@ import torch
 from torch import nn
 
 from shiftcal.models.backbones import Backbone, InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, frozen_statistics, observed
+from shiftcal.models.networks import (
+    Blueprint,
+    Classifier,
+    DomainClassifier,
+    classify_jointly,
+    frozen_statistics,
+    observed,
+    through_fixed,
+)
 
 
 def batch_norm_backbone() -> Backbone:
@@ -100,3 +108,26 @@ def test_observing_leaves_no_trace(network: Classifier) -> None:
     assert same(buffers(network), before)
     assert all(parameter.grad is None for parameter in network.parameters())
     assert network.training
+
+
+def test_a_joint_pass_normalises_by_the_mixture_and_keeps_its_statistics(network: Classifier) -> None:
+    network.train()
+    source_inputs, target_inputs = torch.randn(6, 3), 5 + torch.randn(4, 3)
+    twin = copy.deepcopy(network)
+    source, target = classify_jointly(network, source_inputs, target_inputs)
+    logits, features = twin(torch.cat([source_inputs, target_inputs]))
+    assert torch.equal(torch.cat([source.logits, target.logits]), logits)
+    assert torch.equal(torch.cat([source.features, target.features]), features)
+    assert (len(source.logits), len(target.features)) == (6, 4)
+    assert same(buffers(network), buffers(twin))
+
+
+def test_a_fixed_layer_passes_gradients_on_and_takes_none() -> None:
+    torch.manual_seed(0)
+    layer, features = nn.Linear(4, 3), torch.randn(5, 4, requires_grad=True)
+    logits = through_fixed(layer, features)
+    assert torch.equal(logits, layer(features))
+    logits.square().sum().backward()  # type: ignore[no-untyped-call]
+    assert features.grad is not None
+    assert layer.weight.grad is None
+    assert layer.bias.grad is None

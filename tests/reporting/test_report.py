@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import InvalidInputError, OutputError
 from shiftcal.predictions import Predictions
 from shiftcal.reporting import Cell, RunContents, comparison_table, write_report
@@ -163,3 +164,19 @@ def test_unwritable_places_are_an_error(tmp_path: Path) -> None:
     table = comparison_table([Cell("task", "drl", 0, {})])
     with pytest.raises(OutputError, match="can't write"):
         write_report([], tmp_path / "file" / "report.html", title="x", table=table)
+
+
+def test_pseudo_labels_have_a_section_where_there_are_any(
+    tmp_path: Path, make_run: Callable[..., RunContents]
+) -> None:
+    labels = np.array([[0, -1, 2], [0, 1, -1]], dtype=np.int16)
+    rounds = PseudoLabelRounds(np.array([1, 2]), labels, np.array([0.9, 0.8]), np.array([0.5, 0.25]))
+    with_truth = replace(make_run("cbst"), pseudo_labels=rounds)
+    without = replace(make_run("crst"), pseudo_labels=replace(rounds, true_precision=None))
+    page = report(tmp_path, make_run(), with_truth, without)
+    assert "pseudo-labels" in page.attributes("section", "id")
+    first, second = (words for words in page.attributes("img", "alt") if "by round" in words)
+    assert "25.0 % of them right in truth" in first
+    assert "80.0 % of them right by its own estimate" in second
+    assert "crst: The target has no labels, so how many pseudo-labels are right is not known." in page.text
+    assert "pseudo-labels" not in report(tmp_path, make_run()).attributes("section", "id")

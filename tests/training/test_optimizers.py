@@ -26,6 +26,19 @@ def test_schedule_drives_the_step_size(kind: str) -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_a_schedule_may_move_before_its_optimiser_does(kind: str) -> None:
+    """As in methods with stages; and what a network brings along as gradients is not taken for a step."""
+    parameter = nn.Parameter(torch.ones(1))
+    parameter.grad = torch.ones(1)
+    plan = OptimizerPlan([parameter], kind, 0.1, 0.5, "cosine")  # type: ignore[arg-type]
+    optimizer = build_optimizer(plan)
+    schedule = build_schedule(plan, optimizer, num_steps=10)
+    schedule.step()
+    assert parameter.item() == 1
+    assert not optimizer.state
+
+
 def test_a_gradient_of_rounding_size_is_not_blown_up_to_a_step() -> None:
     """Adam divides by the gradient's own size; the number of processes decided about weights without a gradient."""
     parameter = nn.Parameter(torch.zeros(1))

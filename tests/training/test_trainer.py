@@ -22,7 +22,7 @@ from shiftcal.recipe import Recipe
 class SelfTraining(SourceOnly):
     """Takes the most confident half of the target as labelled, anew for each epoch after the first."""
 
-    def choose_pseudo_labels(self, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
         if outlook.epoch == 0:
             return None
         confidence, labels = torch.softmax(outlook.predict_target().logits, dim=-1).max(dim=-1)
@@ -51,11 +51,35 @@ def recipe(method: str = "drl", **training: Any) -> Recipe:
 def test_pseudo_labels_take_part_and_are_resumed(features: ShiftProblem, tmp_path: Path) -> None:
     whole = fit_model(features, recipe("self-training"))
     assert [record.get("pseudo_labels") for record in whole.history] == [None, 60, 60]
+    assert [record.get("pseudo_share") for record in whole.history] == [None, 0.5, 0.5]
+    assert "pseudo_agreement" not in whole.history[1]
+    assert whole.history[2]["pseudo_agreement"] > 0.9
+    assert whole.pseudo_labels is not None
+    assert whole.pseudo_labels.epochs.tolist() == [2, 3]
     interrupt_in_step(10, features, recipe("self-training"), tmp_path / "c.pt")
     state = torch.load(tmp_path / "c.pt", weights_only=True)["training"]
     assert (state["epoch"], state["step"], len(state["pseudo_labels"]["rows"])) == (1, 3, 60)
     resumed = fit_model(features, recipe("self-training"), checkpoint=tmp_path / "c.pt", resume=True)
     assert torch.equal(logits(resumed, features), logits(whole, features))
+    assert resumed.pseudo_labels is not None
+    for name, array in whole.pseudo_labels.arrays().items():
+        np.testing.assert_array_equal(resumed.pseudo_labels.arrays()[name], array)
+
+
+@pytest.mark.usefixtures("self_training")
+def test_estimated_precision_is_the_mean_confidence_in_the_chosen_labels(features: ShiftProblem) -> None:
+    """Two epochs: what the model after the first one says of the target is what the second one's labels are from."""
+    assert features.target is not None
+    options = {"schedule": "constant"}
+    how = {
+        epochs: Recipe.from_names("self-training", method_options=options, training={"epochs": epochs})
+        for epochs in (1, 2)
+    }
+    outputs = fit_model(features, how[1]).predict(features.target.inputs)
+    confidence = torch.softmax(outputs.logits, dim=-1).amax(dim=-1)
+    record = fit_model(features, how[2]).history[1]
+    expected = confidence.sort(descending=True).values[:60].mean().item()
+    assert record["pseudo_estimated_precision"] == pytest.approx(expected, abs=1e-6)
 
 
 def interrupt_in_step(step: int, problem: ShiftProblem, how: Recipe, checkpoint: Path) -> None:

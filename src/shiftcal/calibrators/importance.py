@@ -2,33 +2,36 @@
 
 `ratio` says where they come from:
 
-- "logistic": a logistic regression of the domain on standardised features, each domain with half of the weight, so
-  that its logit is log w. Each row's logit is that of a regression that was fitted without it: one that has seen the
-  row tells it from the target too well, and the weights of all rows fall towards zero.
+- an estimator of `shiftcal.density_ratios` on features, by default a logistic regression of the domain. Each row's
+  weight is that of an estimate made without it: one that has seen the row tells it from the target too well, and the
+  weights of all rows fall towards zero.
 - "model": 1 / `density_ratio` of the model itself. A method that models no shift says 1 everywhere, and weighted
   temperature scaling is then temperature scaling.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
-from shiftcal.errors import InvalidInputError
+from shiftcal.density_ratios import DENSITY_RATIOS, DensityRatioEstimator, density_ratio
+from shiftcal.density_ratios.checks import MIN_ROWS, check_features
+from shiftcal.density_ratios.diagnostics import effective_sample_share
+from shiftcal.density_ratios.logistic import Logistic
+from shiftcal.errors import InvalidInputError, UnknownNameError
 from shiftcal.methods.base import Outputs
 from shiftcal.options import option
 
+_MODEL = "model"
 _NUM_FOLDS = 5
-# Logits beyond this are no more than the mark of separable domains; it keeps the weights finite.
+# Log weights of the model or of a logistic regression beyond this are no more than the mark of separable domains; it
+# keeps the weights finite. The other estimators have a closer bound of their own.
 _LOG_LIMIT = 30.0
 
 
@@ -36,36 +39,75 @@ _LOG_LIMIT = 30.0
 class ImportanceWeighted(Calibrator):
     """Base of the calibrators that fit a temperature with importance weights."""
 
-    ratio: Literal["logistic", "model"] = option(
-        "logistic", "weights from a logistic regression on features, or 1 / the model's own density ratio"
+    ratio: str = option(
+        "logistic", f"weights by 1 / the model's own density ratio (model) or by one of: {', '.join(DENSITY_RATIOS)}"
     )
     ratio_penalty: float = option(1.0, "L2 penalty of the logistic regression (scikit-learn's 1 / C)", above=0)
     largest_weight: float | None = option(10.0, "larger weights are cut to this; None: they are not", above=0)
     self_normalize: bool = option(True, "scale the weights to a mean of one, before and after they are cut")
 
+    def __post_init__(self) -> None:
+        if self.ratio not in (_MODEL, *DENSITY_RATIOS):
+            raise UnknownNameError("density ratio", self.ratio, (_MODEL, *DENSITY_RATIOS))
+
     def source_weights(self, data: CalibrationData) -> Tensor:
         """Weights (N,) of the held-out source rows.
 
         Raises:
-            InvalidInputError: no target, or a domain with fewer than two rows.
+            InvalidInputError: no target, or a domain with too few rows.
         """
         target = require_target(data)
-        if self.ratio == "model":
-            log_weights = -data.source.density_ratio.double().log()
+        if self.ratio == _MODEL:
+            log_weights = -data.source.density_ratio.double().log().clamp(-_LOG_LIMIT, _LOG_LIMIT)
         else:
-            log_weights = domain_logits(
-                data.source.features, target.features, penalty=self.ratio_penalty, seed=data.seed
-            )
-        weights = log_weights.clamp(-_LOG_LIMIT, _LOG_LIMIT).exp()
+            log_weights = self.held_out_log_weights(data.source.features, target.features, data.seed)
+        weights = log_weights.exp()
         if self.self_normalize:
             weights = weights / weights.mean()
         if self.largest_weight is not None:
             weights = weights.clamp_max(self.largest_weight)
         return weights / weights.mean() if self.self_normalize else weights
 
+    def held_out_log_weights(self, source: Tensor, target: Tensor, seed: int) -> Tensor:
+        """log P_target / P_source (N,) at the source rows, each by an estimate made without that row.
+
+        Args:
+            source: (N, F) features.
+            target: (M, F) features.
+            seed: of the division into folds and of the estimates.
+
+        Raises:
+            InvalidInputError: a domain with fewer than two rows, or ten for all but the logistic regression.
+        """
+        fewest, wanted = min(len(source), len(target)), 2 if self.ratio == "logistic" else MIN_ROWS
+        if fewest < wanted:
+            raise InvalidInputError(
+                f"expected at least {wanted} rows of each domain to weigh one against the other, "
+                f"got {len(source)} of held-out source and {len(target)} of target data"
+            )
+        is_target = np.repeat([0, 1], [len(source), len(target)])
+        fold = np.empty(len(is_target), dtype=np.int64)
+        folds = StratifiedKFold(min(_NUM_FOLDS, fewest), shuffle=True, random_state=seed % 2**32)
+        for number, (_, held) in enumerate(folds.split(is_target, is_target)):
+            fold[held] = number
+        estimator = self._estimator()
+        log_ratio, _ = estimator.held_out_log_ratio(
+            check_features(source, "source features"),
+            check_features(target, "target features"),
+            fold[: len(source)],
+            fold[len(source) :],
+            seed,
+        )
+        return -torch.from_numpy(log_ratio).clamp(-math.log(estimator.bound), math.log(estimator.bound))
+
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
         """z / T."""
         return outputs.logits / state["temperature"]
+
+    def _estimator(self) -> DensityRatioEstimator:
+        if self.ratio == "logistic":
+            return Logistic(penalty=self.ratio_penalty, pooled_units=True, bound=math.exp(_LOG_LIMIT))
+        return density_ratio(self.ratio)
 
 
 def require_target(data: CalibrationData) -> Outputs:
@@ -82,40 +124,8 @@ def require_target(data: CalibrationData) -> Outputs:
     return data.target
 
 
-def domain_logits(source: Tensor, target: Tensor, *, penalty: float = 1.0, seed: int = 0) -> Tensor:
-    """log P_target / P_source (N,) at the source rows, each by a logistic regression fitted without that row.
-
-    Args:
-        source: (N, F) features.
-        target: (M, F) features.
-        penalty: L2 penalty on the coefficients of standardised features.
-        seed: of the division into folds.
-
-    Raises:
-        InvalidInputError: a domain with fewer than two rows.
-    """
-    fewest = min(len(source), len(target))
-    if fewest < 2:
-        raise InvalidInputError(
-            f"expected at least two rows of each domain to weigh one against the other, "
-            f"got {len(source)} of held-out source and {len(target)} of target data"
-        )
-    features = torch.cat([source, target]).double().numpy()
-    is_target = np.repeat([0, 1], [len(source), len(target)])
-    regression = make_pipeline(
-        StandardScaler(), LogisticRegression(C=1 / penalty, class_weight="balanced", max_iter=5000)
-    )
-    folds = StratifiedKFold(min(_NUM_FOLDS, fewest), shuffle=True, random_state=seed % 2**32)
-    logits = cross_val_predict(regression, features, is_target, cv=folds, method="decision_function")
-    return torch.from_numpy(np.asarray(logits[: len(source)], dtype=np.float64))
-
-
-def effective_sample_size(weights: Tensor) -> float:
-    """Rows of equal weight that are worth as much: (sum w)^2 / sum w^2, from 1 to N (Kish 1965)."""
-    return float(weights.sum().square() / weights.square().sum())
-
-
 def temperature_state(temperature: float, weights: Tensor, **diagnostics: float) -> State:
     """A state with the temperature, the effective sample size of the weights and further scalars."""
-    values = {"temperature": temperature, "effective_sample_size": effective_sample_size(weights), **diagnostics}
+    effective = len(weights) * effective_sample_share(weights.log().numpy())
+    values = {"temperature": temperature, "effective_sample_size": effective, **diagnostics}
     return {name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()}

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.image_files import DEFAULT_IMAGE_SIZE, Domain
 from shiftcal.data.inputs import ArrayInputs, EncodedInputs, ImageFormat
+from shiftcal.data.labels import class_numbers
 from shiftcal.errors import InvalidInputError, UnknownNameError
 
 Array = NDArray[Any]
@@ -156,7 +157,8 @@ def array_domain(
         return UnlabelledDomain(name, inputs)
     if names.classes in file:
         classes = tuple(np.atleast_1d(file[names.classes]).tolist())
-    codes, classes = encode_labels(file[names.labels], classes, f"array {names.labels!r} of {str(file.path)!r}")
+    where = f"array {names.labels!r} of {str(file.path)!r}"
+    codes, classes = encode_array_labels(file[names.labels], classes, where)
     return LabelledDomain(name, inputs, codes, classes)
 
 
@@ -187,7 +189,7 @@ def array_inputs(values: Array, where: str) -> ArrayInputs:
     return ArrayInputs(images.permute(0, 3, 1, 2).contiguous())
 
 
-def encode_labels(
+def encode_array_labels(
     labels: Array, classes: tuple[Hashable, ...] | None, where: str
 ) -> tuple[Rows, tuple[Hashable, ...]]:
     """Positions of the labels in the classes, and the classes: those that occur, sorted, if none are given.
@@ -202,8 +204,7 @@ def encode_labels(
     if labels.dtype.kind == "S":
         labels = np.char.decode(labels, "utf-8")
     if classes is None or labels.dtype.kind == "U":
-        occurring, codes = np.unique(labels, return_inverse=True)
-        return codes.astype(np.int64), tuple(occurring.tolist())
+        return class_numbers(labels.tolist())
     codes = labels.astype(np.int64)
     if len(codes) and not (codes.min() >= 0 and codes.max() < len(classes)):
         raise InvalidInputError(
@@ -221,7 +222,7 @@ def _packed_pictures(file: ArrayFile, prefix: str, name: str) -> LabelledDomain:
         names=file[f"{prefix}_paths"].tolist(),
     )
     classes = tuple(file["classes"].tolist()) if "classes" in file else None
-    codes, classes = encode_labels(file[f"{prefix}_y"], classes, f"array '{prefix}_y' of {str(file.path)!r}")
+    codes, classes = encode_array_labels(file[f"{prefix}_y"], classes, f"array '{prefix}_y' of {str(file.path)!r}")
     return LabelledDomain(name, inputs, codes, classes)
 
 

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, DatasetInputs, Inputs
+from shiftcal.data.labels import class_numbers
 from shiftcal.errors import InvalidInputError
 
 _ACCEPTED = (
@@ -84,12 +85,10 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
             f"{name}: {len(missing)} of {len(values)} labels are missing (None or NaN), the first in row "
             f"{missing[0]}; remove those rows"
         )
-    classes = _sorted_classes(set(values))
+    codes, classes = class_numbers(values)
     if len(classes) < 2:
         found = f"1 class: {classes[0]!r}" if classes else "no labels"
         raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
-    position = {label: index for index, label in enumerate(classes)}
-    codes = np.array([position[label] for label in values], dtype=np.int64)
     return codes, _class_array(classes, labels)
 
 
@@ -114,14 +113,7 @@ def _is_missing(label: Any) -> bool:
         return True
 
 
-def _sorted_classes(classes: set[Any]) -> list[Any]:
-    try:
-        return sorted(classes)
-    except TypeError:  # labels of several types have no common order
-        return sorted(classes, key=lambda label: (type(label).__name__, repr(label)))
-
-
-def _class_array(classes: list[Any], labels: Any) -> NDArray[Any]:
+def _class_array(classes: tuple[Any, ...], labels: Any) -> NDArray[Any]:
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return np.array(classes, dtype=labels.dtype)
     plain = np.empty(len(classes), dtype=object)

@@ -17,6 +17,7 @@ from PIL import Image
 
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.inputs import FileInputs, ImageFormat
+from shiftcal.data.labels import class_numbers
 from shiftcal.errors import InvalidInputError
 from shiftcal.progress import progress_bar
 
@@ -124,18 +125,15 @@ def list_domain(list_file: Path, name: str, *, folder: Path | None = None) -> Do
     labels = [label for _, label in lines if label is not None]
     if not labels:
         return UnlabelledDomain(name, inputs)
-    classes, codes = encode_text_labels(labels)
+    codes, classes = encode_text_labels(labels)
     return LabelledDomain(name, inputs, codes, classes)
 
 
-def encode_text_labels(labels: Sequence[str]) -> tuple[tuple[Hashable, ...], Rows]:
-    """The sorted classes, as whole numbers if all of them are, and the position in them of each label."""
-    values: Sequence[Hashable] = labels
+def encode_text_labels(labels: Sequence[str]) -> tuple[Rows, tuple[Hashable, ...]]:
+    """The position of each label in the sorted classes, and these: whole numbers if all of them are."""
     if all(_is_whole_number(label) for label in set(labels)):
-        values = [int(label) for label in labels]
-    classes = tuple(sorted(set(values)))  # type: ignore[type-var]
-    position = {label: code for code, label in enumerate(classes)}
-    return classes, np.array([position[value] for value in values], dtype=np.int64)
+        return class_numbers([int(label) for label in labels])
+    return class_numbers(labels)
 
 
 def _list_lines(list_file: Path) -> list[tuple[str, str | None]]:

@@ -19,13 +19,13 @@ from shiftcal.density_ratios.checks import check_domains, check_features, check_
 from shiftcal.density_ratios.diagnostics import Diagnostics, diagnose
 from shiftcal.density_ratios.folds import fold_numbers
 from shiftcal.density_ratios.preparation import Projection, Standardization
-from shiftcal.metrics.checks import Array, FloatArray
+from shiftcal.metrics.checks import Array, FloatArray, IntArray
 from shiftcal.options import option
 
 LogRatio: TypeAlias = Callable[[FloatArray], FloatArray]
 """From features (K, F) to log R (K,)."""
 
-NUM_DIAGNOSTIC_FOLDS = 3
+_NUM_DIAGNOSTIC_FOLDS = 3
 # Kernels against thousands of points are computed for so many rows at a time, to bound the memory.
 _ROWS_AT_ONCE = 1024
 
@@ -49,13 +49,19 @@ class DensityRatioEstimator(ABC):
         source, target = check_domains(source_features, target_features)
         return FittedDensityRatio(self, self._fitted(source, target, check_seed(seed)), source, target, seed)
 
-    def held_out_log_ratio(self, source: FloatArray, target: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
-        """log R of every row of both domains, not clipped, each by a fit that did not see the row: (N,) and (M,)."""
-        generator = np.random.default_rng((seed, 1))
-        source_fold = fold_numbers(len(source), NUM_DIAGNOSTIC_FOLDS, generator)
-        target_fold = fold_numbers(len(target), NUM_DIAGNOSTIC_FOLDS, generator)
+    def held_out_log_ratio(
+        self, source: FloatArray, target: FloatArray, source_fold: IntArray, target_fold: IntArray, seed: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """log R of every row of both domains, not clipped, each by a fit that did not see the row: (N,) and (M,).
+
+        Args:
+            source: (N, F) features.
+            target: (M, F) features.
+            source_fold, target_fold: (N,) and (M,) fold numbers from 0; rows of a fold are held out together.
+            seed: of the fits.
+        """
         source_values, target_values = np.empty(len(source)), np.empty(len(target))
-        for fold in range(NUM_DIAGNOSTIC_FOLDS):
+        for fold in range(source_fold.max() + 1):
             held_source, held_target = source_fold == fold, target_fold == fold
             fitted = self._fitted(source[~held_source], target[~held_target], seed)
             source_values[held_source] = fitted.unclipped(source[held_source])
@@ -66,8 +72,12 @@ class DensityRatioEstimator(ABC):
     def fit_log_ratio(self, source: FloatArray, target: FloatArray, generator: np.random.Generator) -> LogRatio:
         """Learn log R from standardised features (N, F) and (M, F); the result is a picklable function."""
 
+    def standardization(self, source: FloatArray, target: FloatArray) -> Standardization:
+        """The units that features are brought to first."""
+        return Standardization.of(source, target)
+
     def _fitted(self, source: FloatArray, target: FloatArray, seed: int) -> BoundedLogRatio:
-        standardization = Standardization.of(source, target)
+        standardization = self.standardization(source, target)
         source, target = standardization(source), standardization(target)
         projection = Projection.of(source, target, self.num_components)
         log_ratio = self.fit_log_ratio(projection(source), projection(target), np.random.default_rng((seed, 0)))
@@ -118,5 +128,8 @@ class FittedDensityRatio:
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """How far the ratio can be trusted, from held-out predictions; made on first use, by three more fits."""
-        values = self.estimator.held_out_log_ratio(self.source, self.target, self.seed)
+        generator = np.random.default_rng((self.seed, 1))
+        source_fold = fold_numbers(len(self.source), _NUM_DIAGNOSTIC_FOLDS, generator)
+        target_fold = fold_numbers(len(self.target), _NUM_DIAGNOSTIC_FOLDS, generator)
+        values = self.estimator.held_out_log_ratio(self.source, self.target, source_fold, target_fold, self.seed)
         return diagnose(*values, bound=self.estimator.bound, seed=self.seed)

@@ -11,44 +11,16 @@ Costs: O((N + M) F^2 + F^3) once; a tenth of a second for 2,000 x 256.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import torch
 from sklearn.covariance import ledoit_wolf
 
 from shiftcal.density_ratios.base import DensityRatioEstimator, LogRatio
+from shiftcal.functional.gaussian_ratio import QuadraticForm, gaussian_log_density
 from shiftcal.metrics.checks import FloatArray
-
-# Keeps the covariance of constant features invertible; features are in units of their deviation.
-_RIDGE = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianDensity:
-    """N(x; mean, L L^T)."""
-
-    mean: FloatArray
-    triangle: FloatArray
-
-    @classmethod
-    def of(cls, rows: FloatArray) -> GaussianDensity:
-        """The density with the mean and the shrunk covariance of rows (N, F)."""
-        covariance, _ = ledoit_wolf(rows)
-        return cls(rows.mean(axis=0), np.linalg.cholesky(covariance + _RIDGE * np.eye(rows.shape[1])))
-
-    def log_density(self, rows: FloatArray) -> FloatArray:
-        """Log density of rows (K, F): (K,)."""
-        white = self.whitened(rows)
-        constant = np.log(np.diag(self.triangle)).sum() + len(self.mean) * math.log(2 * math.pi) / 2
-        values: FloatArray = -0.5 * (white**2).sum(axis=1) - constant
-        return values
-
-    def whitened(self, rows: FloatArray) -> FloatArray:
-        """Rows in coordinates in which the density is the standard normal one."""
-        return np.asarray(solve_triangular(self.triangle, (rows - self.mean).T, lower=True).T)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +29,13 @@ class Gaussian(DensityRatioEstimator):
 
     def fit_log_ratio(self, source: FloatArray, target: FloatArray, generator: np.random.Generator) -> LogRatio:  # noqa: ARG002 - nothing is random here
         """Means and covariances of both domains."""
-        return partial(_log_ratio, GaussianDensity.of(source), GaussianDensity.of(target))
+        return partial(_log_ratio, _log_density(source) - _log_density(target))
 
 
-def _log_ratio(source: GaussianDensity, target: GaussianDensity, rows: FloatArray) -> FloatArray:
-    return source.log_density(rows) - target.log_density(rows)
+def _log_density(rows: FloatArray) -> QuadraticForm:
+    covariance, _ = ledoit_wolf(rows)
+    return gaussian_log_density(torch.from_numpy(rows.mean(axis=0)), torch.from_numpy(covariance))
+
+
+def _log_ratio(form: QuadraticForm, rows: FloatArray) -> FloatArray:
+    return np.asarray(form(torch.from_numpy(rows)).numpy())

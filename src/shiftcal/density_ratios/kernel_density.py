@@ -19,10 +19,11 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import log_expit
+from sklearn.covariance import ledoit_wolf
 
 from shiftcal.density_ratios.base import DensityRatioEstimator, LogRatio
-from shiftcal.density_ratios.gaussian import GaussianDensity
 from shiftcal.density_ratios.kernels import log_kernel_sum, squared_distances, subsample
 from shiftcal.metrics.checks import FloatArray
 from shiftcal.options import option
@@ -30,30 +31,33 @@ from shiftcal.options import option
 # Candidates for the bandwidth, as multiples of Scott's.
 BANDWIDTH_FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 _MOST_ROWS_FOR_BANDWIDTH = 1000
+# Keeps the covariance of constant features invertible; features are in units of their deviation.
+_RIDGE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class KernelDensityEstimate:
-    """The mean of Gaussians around points (n, d), which are kept in the coordinates of their covariance."""
+    """The mean of Gaussians around points (n, d), which are kept in coordinates where S = L L^T is the identity."""
 
-    shape: GaussianDensity
     points: FloatArray
+    triangle: FloatArray
 
     @classmethod
     def of(cls, rows: FloatArray) -> KernelDensityEstimate:
         """The estimate from rows (n, d)."""
-        shape = GaussianDensity.of(rows)
-        return cls(shape, shape.whitened(rows))
+        covariance, _ = ledoit_wolf(rows)
+        triangle = np.linalg.cholesky(covariance + _RIDGE * np.eye(rows.shape[1]))
+        return cls(_whitened(rows, triangle), triangle)
 
     def squares(self, rows: FloatArray) -> FloatArray:
-        """Squared distances (K, n) of rows (K, d) to the points."""
-        return squared_distances(self.shape.whitened(rows), self.points)
+        """Squared distances (K, n) of rows (K, d) to the points, in the same coordinates."""
+        return squared_distances(_whitened(rows, self.triangle), self.points)
 
     def log_density(self, squares: FloatArray, factor: float, *, left_out: int = 0) -> FloatArray:
         """Log density (K,) at squared distances (K, n), `left_out` of which are infinite in each row."""
         num_points, dimension = self.points.shape
         bandwidth = factor * num_points ** (-1 / (dimension + 4))
-        volume = np.log(np.diag(self.shape.triangle)).sum() + dimension * math.log(bandwidth)
+        volume = np.log(np.diag(self.triangle)).sum() + dimension * math.log(bandwidth)
         constant = volume + math.log(num_points - left_out) + dimension * math.log(2 * math.pi) / 2
         values: FloatArray = log_kernel_sum(squares, bandwidth, np.ones(num_points)) - constant
         return values
@@ -93,6 +97,10 @@ def best_factor(source: FloatArray, target: FloatArray) -> float:
             log_own = own.log_density(own_squares, factor, left_out=1)
             losses[number] -= log_expit(log_own - other.log_density(other_squares, factor)).mean()
     return BANDWIDTH_FACTORS[int(np.argmin(losses))]
+
+
+def _whitened(rows: FloatArray, triangle: FloatArray) -> FloatArray:
+    return np.asarray(solve_triangular(triangle, rows.T, lower=True).T)
 
 
 def _log_ratio(

@@ -30,10 +30,26 @@ def density_ratio(bounded_logit: Tensor, strength: float) -> Tensor:
     return torch.exp(strength * bounded_logit)
 
 
-def domain_loss(source_logit: Tensor, target_logit: Tensor) -> Tensor:
+def domain_loss(
+    source_logit: Tensor,
+    target_logit: Tensor,
+    source_weights: Tensor | None = None,
+    target_weights: Tensor | None = None,
+) -> Tensor:
     """Binary cross-entropy of telling source from target, each domain with half of the weight.
 
     The weight of a domain does not depend on its number of samples, so exp(logit) estimates the density ratio
     without a correction for unequal batches.
+
+    Args:
+        source_logit: (N,) logit of "source" for source samples.
+        target_logit: (M,) the same for target samples.
+        source_weights: (N,) of the source samples, with mean one; None: all count alike.
+        target_weights: (M,) likewise.
     """
-    return (softplus(-source_logit).mean() + softplus(target_logit).mean()) / 2
+    source_losses, target_losses = softplus(-source_logit), softplus(target_logit)
+    if source_weights is not None:
+        source_losses = source_weights * source_losses
+    if target_weights is not None:
+        target_losses = target_weights * target_losses
+    return (source_losses.mean() + target_losses.mean()) / 2

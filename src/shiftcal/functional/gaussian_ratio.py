@@ -1,4 +1,4 @@
-"""Log density ratio of two Gaussians that are fitted to moments, in the leading principal components.
+"""Log density ratio of two Gaussians, from their means and covariances or from moments of many inputs.
 
 For densities N(m_s, S_s) and N(m_t, S_t) it is a quadratic function of the input:
 
@@ -41,6 +41,23 @@ class QuadraticForm(NamedTuple):
         """Values (N,) at inputs (N, D)."""
         return ((inputs @ self.quadratic) * inputs).sum(dim=-1) + inputs @ self.linear + self.constant
 
+    def __sub__(self, other: QuadraticForm) -> QuadraticForm:
+        """The difference of the two functions."""
+        return QuadraticForm(*(ours - theirs for ours, theirs in zip(self, other, strict=True)))
+
+
+def gaussian_log_density(mean: Tensor, covariance: Tensor) -> QuadraticForm:
+    """log N(x; mean, covariance), up to a constant that all densities of the same dimension share.
+
+    Args:
+        mean: (D,).
+        covariance: (D, D), to which a millionth of the identity is added.
+    """
+    covariance = covariance + _SMALLEST_VARIANCE * torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
+    precision = torch.linalg.inv(covariance)
+    constant = -(mean @ precision @ mean + torch.logdet(covariance)) / 2
+    return QuadraticForm(-precision / 2, precision @ mean, constant)
+
 
 def gaussian_log_ratio(
     source: Moments, target: Moments, *, num_components: int, shrinkage: float = 0.0
@@ -55,19 +72,14 @@ def gaussian_log_ratio(
     """
     both = Moments(*((first + second) / 2 for first, second in zip(source, target, strict=True)))
     basis = torch.linalg.eigh(both.covariance).eigenvectors[:, -num_components:]
-    ours, theirs = (_gaussian_log_density(sample, basis, shrinkage) for sample in (source, target))
-    return QuadraticForm(*(first - second for first, second in zip(ours, theirs, strict=True)))
-
-
-def _gaussian_log_density(sample: Moments, basis: Tensor, shrinkage: float) -> QuadraticForm:
-    """Up to a constant that all densities of the same dimension share."""
-    mean, covariance = basis.T @ sample.mean, basis.T @ sample.covariance @ basis
-    identity = torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
-    spherical = covariance.diagonal().mean() * identity
-    covariance = (1 - shrinkage) * covariance + shrinkage * spherical + _SMALLEST_VARIANCE * identity
-    precision = torch.linalg.inv(covariance)
-    return QuadraticForm(
-        -basis @ precision @ basis.T / 2,
-        basis @ precision @ mean,
-        -(mean @ precision @ mean + torch.logdet(covariance)) / 2,
+    ours, theirs = (
+        gaussian_log_density(basis.T @ sample.mean, _shrunk(basis.T @ sample.covariance @ basis, shrinkage))
+        for sample in (source, target)
     )
+    reduced = ours - theirs
+    return QuadraticForm(basis @ reduced.quadratic @ basis.T, basis @ reduced.linear, reduced.constant)
+
+
+def _shrunk(covariance: Tensor, shrinkage: float) -> Tensor:
+    identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
+    return (1 - shrinkage) * covariance + shrinkage * covariance.diagonal().mean() * identity

@@ -5,26 +5,52 @@ from __future__ import annotations
 from typing import Any
 
 from shiftcal.errors import UnknownNameError
+from shiftcal.methods.adda import AdversarialDiscriminative
+from shiftcal.methods.adr import AdversarialDropout
 from shiftcal.methods.base import Method
 from shiftcal.methods.bayes_by_backprop import BayesByBackprop
+from shiftcal.methods.brer import RenyiEntropy
+from shiftcal.methods.cbst import ClassBalancedSelfTraining
+from shiftcal.methods.cbst_avh import AngularSelfTraining
+from shiftcal.methods.cdan import ConditionalAdversarial
 from shiftcal.methods.confidence_penalty import ConfidencePenalty
+from shiftcal.methods.crst import ConfidenceRegularizedSelfTraining
+from shiftcal.methods.dann import DomainAdversarial
+from shiftcal.methods.deep_coral import DeepCoral
 from shiftcal.methods.deep_ensemble import DeepEnsemble
 from shiftcal.methods.drl import DistributionallyRobust
+from shiftcal.methods.gradual_self_training import GradualSelfTraining
 from shiftcal.methods.importance_weighting import ImportanceWeighting
 from shiftcal.methods.label_smoothing import LabelSmoothing
 from shiftcal.methods.mc_dropout import MonteCarloDropout
+from shiftcal.methods.mcc import MinimumClassConfusion
+from shiftcal.methods.mcd import MaximumClassifierDiscrepancy
+from shiftcal.methods.muda import ModelUncertainty
 from shiftcal.methods.rba import RobustBiasAware
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.methods.vada import VirtualAdversarial
 
 METHODS: dict[str, type[Method[Any]]] = {
+    "adda": AdversarialDiscriminative,
+    "adr": AdversarialDropout,
     "bayes-by-backprop": BayesByBackprop,
+    "brer": RenyiEntropy,
+    "cbst": ClassBalancedSelfTraining,
+    "cbst-avh": AngularSelfTraining,
+    "cdan": ConditionalAdversarial,
     "confidence-penalty": ConfidencePenalty,
+    "crst": ConfidenceRegularizedSelfTraining,
+    "dann": DomainAdversarial,
+    "deep-coral": DeepCoral,
     "deep-ensemble": DeepEnsemble,
     "drl": DistributionallyRobust,
+    "gradual-self-training": GradualSelfTraining,
     "importance-weighting": ImportanceWeighting,
     "label-smoothing": LabelSmoothing,
     "mc-dropout": MonteCarloDropout,
+    "mcc": MinimumClassConfusion,
+    "mcd": MaximumClassifierDiscrepancy,
+    "muda": ModelUncertainty,
     "rba": RobustBiasAware,
     "source-only": SourceOnly,
     "vada": VirtualAdversarial,

@@ -65,8 +65,10 @@ class EpochOutlook:
 
     epoch: int
     num_epochs: int
+    predict_source: Callable[[], Outputs]
+    """Outputs for all source rows that are trained on, in order, by the network as it stands."""
     predict_target: Callable[[], Outputs]
-    """Outputs for all target rows, in order, by the network as it stands."""
+    """The same for all target rows."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Method(ABC, Generic[NetworkT]):
         del network, evidence
         return {}
 
-    def choose_pseudo_labels(self, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: NetworkT, outlook: EpochOutlook) -> PseudoLabels | None:
         """Target rows to train on as if labelled in the coming epoch; none by default."""
-        del outlook
+        del network, outlook
         return None

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
@@ -30,21 +30,25 @@ from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.functional.entropy import prediction_divergence, prediction_entropy
 from shiftcal.functional.virtual_adversarial import virtual_adversarial_perturbation
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, observed, untracked_statistics
+from shiftcal.models.networks import (
+    Blueprint,
+    Classifier,
+    ClassifierWithDiscriminator,
+    observed,
+    untracked_statistics,
+)
 from shiftcal.options import option
 
 DOMAIN = "domain"
 
 
-class AdversarialNetwork(nn.Module):
+class AdversarialNetwork(ClassifierWithDiscriminator):
     """A classifier, a discriminator of domains on its features, a teacher where one is wanted, and a step counter."""
 
     step: Tensor
 
     def __init__(self, blueprint: Blueprint, domain_hidden: int, *, has_teacher: bool) -> None:
-        super().__init__()
-        self.task = Classifier(blueprint)
-        self.domain = DomainClassifier(self.task.backbone.feature_dim, domain_hidden)
+        super().__init__(blueprint, domain_hidden)
         self.teacher = copy.deepcopy(self.task).requires_grad_(False) if has_teacher else None
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 

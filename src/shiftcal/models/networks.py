@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from shiftcal.models.backbones import Backbone
 
@@ -49,6 +51,38 @@ class DomainClassifier(nn.Module):
         """Unbounded domain logit (N,)."""
         logit: Tensor = self.layers(features)
         return logit.squeeze(-1)
+
+
+class ClassifierWithDiscriminator(nn.Module):
+    """A classifier, and a discriminator of domains on its features."""
+
+    def __init__(self, blueprint: Blueprint, domain_hidden: int) -> None:
+        super().__init__()
+        self.task = Classifier(blueprint)
+        self.domain = DomainClassifier(self.task.backbone.feature_dim, domain_hidden)
+
+
+class DomainOutputs(NamedTuple):
+    """What a classifier gives for one domain's part of a batch."""
+
+    logits: Tensor
+    """(N, C)."""
+    features: Tensor
+    """(N, F)."""
+
+
+def classify_jointly(
+    network: Classifier, source_inputs: Tensor, target_inputs: Tensor
+) -> tuple[DomainOutputs, DomainOutputs]:
+    """Source and target in one pass, for methods that bring the domains together.
+
+    Batch-norm layers then train with statistics of the mixture, which are also what they keep for prediction. In two
+    passes each domain would be normalised by itself: the loss would see less of a shift than there is in prediction.
+    """
+    logits, features = network(torch.cat([source_inputs, target_inputs]))
+    sizes = [len(source_inputs), len(target_inputs)]
+    source, target = (DomainOutputs(*parts) for parts in zip(logits.split(sizes), features.split(sizes), strict=True))
+    return source, target
 
 
 @contextmanager
@@ -100,3 +134,8 @@ def observed(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
     with frozen_statistics(network):
         logits, features = network(inputs)
     return logits, features
+
+
+def through_fixed(layer: nn.Linear, features: Tensor) -> Tensor:
+    """What a layer gives, for a loss that is to move what comes before the layer and not the layer itself."""
+    return linear(features, layer.weight.detach(), layer.bias.detach())

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import InvalidInputError
 from shiftcal.predictions import Predictions
 
@@ -28,6 +29,8 @@ class RunContents:
     """Held-out source data."""
     target: Predictions
     """Target data, with labels only if they were given for evaluation."""
+    pseudo_labels: PseudoLabelRounds | None = None
+    """What self-training took as labelled; None for other methods."""
 
     @property
     def domains(self) -> Iterator[tuple[Domain, Predictions]]:

@@ -12,6 +12,7 @@ from shiftcal.reporting.figures.confidence import HistogramInfo, confidence_info
 from shiftcal.reporting.figures.density_ratio import density_ratio_info, draw_density_ratio
 from shiftcal.reporting.figures.drawing import as_data_uri
 from shiftcal.reporting.figures.history import draw_history, history_info
+from shiftcal.reporting.figures.pseudo_labels import draw_class_shares, draw_pseudo_labels, pseudo_labels_info
 from shiftcal.reporting.figures.ratio_accuracy import draw_ratio_accuracy, ratio_accuracy_info
 from shiftcal.reporting.figures.reliability import draw_reliability, reliability_info
 from shiftcal.reporting.figures.risk_coverage import (
@@ -187,6 +188,37 @@ def _runs_on_target(runs: Sequence[RunContents]) -> list[PlacedFigure]:
         return []
     alternative = f"Risk-coverage curves on the target, areas: {', '.join(areas)}"
     return [PlacedFigure(as_data_uri(draw_risk_coverage_of_runs, infos), alternative, "All runs: target")]
+
+
+def pseudo_labels_section(runs: Sequence[RunContents]) -> FigureSection | None:
+    """Two figures per run with pseudo-labels, a row per run; None if there is no such run."""
+    infos = [(run, info) for run in runs if (info := pseudo_labels_info(run)) is not None]
+    if not infos:
+        return None
+    rows, notes = [], []
+    for run, info in infos:
+        if info.true_precision is None:
+            notes.append((run.name, missing_labels("target", "how many pseudo-labels are right is not known")))
+        precision = info.estimated_precision if info.true_precision is None else info.true_precision
+        words = "by its own estimate" if info.true_precision is None else "in truth"
+        by_round = (
+            f"Pseudo-labels of {run.name} by round: in the last one {100 * info.selected[-1]:.1f} % of the target, "
+            f"{100 * precision[-1]:.1f} % of them right {words}"
+        )
+        by_class = f"Share of each class in the last pseudo-labels of {run.name}"
+        rows.append(
+            (
+                PlacedFigure(as_data_uri(draw_pseudo_labels, info), by_round, captioned(run, runs, "by round")),
+                PlacedFigure(as_data_uri(draw_class_shares, info), by_class, captioned(run, runs, "last round")),
+            )
+        )
+    explanation = (
+        "Self-training takes target rows as labelled by the model itself: it helps while most of these labels are "
+        "right. A model that believes them right more often than they are teaches itself its own errors; labels that "
+        "no longer change have settled, and a class that is missing in the last round will not come back by itself "
+        "(dashed: all classes alike)."
+    )
+    return FigureSection("pseudo-labels", "Pseudo-labels", explanation, tuple(rows), notes_once(runs, notes))
 
 
 def history_section(runs: Sequence[RunContents]) -> FigureSection:

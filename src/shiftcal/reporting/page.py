@@ -19,6 +19,7 @@ from shiftcal.reporting.figure_sections import (
     history_section,
     missing_labels,
     notes_once,
+    pseudo_labels_section,
     ratio_accuracy_section,
     reliability_section,
     risk_coverage_section,
@@ -69,6 +70,7 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
 
 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
+    pseudo_labels = pseudo_labels_section(runs)
     return {
         "headline": headline(runs),
         "sentences": [(run.name, run_sentence(run)) for run in runs] if len(runs) > 1 else [],
@@ -80,6 +82,7 @@ def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
             distribution_section(runs),
             ratio_accuracy_section(runs),
             risk_coverage_section(runs),
+            *([pseudo_labels] if pseudo_labels else []),
         ],
         "class_tables": {run.name: class_lines(run) for run in runs},
         "galleries": _galleries(runs),

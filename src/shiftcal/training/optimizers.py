@@ -25,7 +25,12 @@ def build_optimizer(plan: OptimizerPlan) -> torch.optim.Optimizer:
 def build_schedule(plan: OptimizerPlan, optimizer: torch.optim.Optimizer, num_steps: int) -> LambdaLR:
     """A schedule over the whole training, counted in steps."""
     factor = schedule_factor(plan.schedule)
-    return LambdaLR(optimizer, lambda step: factor(step / num_steps))
+    scheduled = LambdaLR(optimizer, lambda step: factor(step / num_steps))
+    # A method in stages has optimisers that stand still at first, while their schedules move: torch takes that for a
+    # mistake, unless it has seen a step. One without gradients changes nothing.
+    optimizer.zero_grad()
+    optimizer.step()
+    return scheduled
 
 
 def schedule_factor(schedule: Schedule) -> Callable[[float], float]:

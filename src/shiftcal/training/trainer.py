@@ -10,8 +10,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.methods.base import EpochOutlook, Evidence, Method, Outputs
@@ -46,6 +49,8 @@ class Progress:
     """Sums of what the steps of this epoch logged."""
     history: list[EpochRecord] = field(default_factory=list)
     pseudo_labels: PseudoLabels | None = None
+    pseudo_label_rounds: PseudoLabelRounds | None = None
+    """Those of all epochs so far; None if there were none."""
 
 
 class Trainer:
@@ -206,18 +211,28 @@ class Trainer:
         )
 
     def _choose_pseudo_labels(self) -> PseudoLabels | None:
-        target = self.problem.target
+        source, target, progress = self.problem.source, self.problem.target, self.progress
         if target is None:
             return None
-        outlook = EpochOutlook(self.progress.epoch, self.num_epochs, lambda: self.predict(target.inputs))
-        return self.method.choose_pseudo_labels(outlook)
+        predict_target = cache(lambda: self.predict(target.inputs))
+        outlook = EpochOutlook(progress.epoch, self.num_epochs, lambda: self.predict(source.inputs), predict_target)
+        chosen = self.method.choose_pseudo_labels(self.predictor, outlook)
+        if chosen is None or len(chosen) == 0:
+            return None
+        probabilities = torch.softmax(predict_target().logits.double(), dim=-1).numpy()
+        confidence = float(np.mean(probabilities[chosen.rows, chosen.labels]))
+        rounds = progress.pseudo_label_rounds
+        if rounds is None:
+            rounds = PseudoLabelRounds.none_yet(len(target), len(source.classes))
+        progress.pseudo_label_rounds = rounds.with_round(progress.epoch + 1, chosen, confidence)
+        return chosen
 
     def _close_epoch(self, seconds: float) -> EpochRecord:
         progress = self.progress
         record: EpochRecord = {"epoch": progress.epoch + 1}
         record |= {name: total / self.num_steps for name, total in progress.totals.items()}
-        if progress.pseudo_labels is not None:
-            record["pseudo_labels"] = len(progress.pseudo_labels)
+        if progress.pseudo_label_rounds is not None:
+            record |= progress.pseudo_label_rounds.record(progress.epoch + 1, len(self.problem.source.classes))
         record["seconds"] = round(seconds, 3)
         progress.history.append(record)
         progress.epoch, progress.step, progress.totals = progress.epoch + 1, 0, {}
@@ -234,7 +249,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs, as plain values and tensors."""
-        progress, pseudo = self.progress, self.progress.pseudo_labels
+        progress, pseudo, rounds = self.progress, self.progress.pseudo_labels, self.progress.pseudo_label_rounds
         return {
             "network": self.network.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
@@ -245,6 +260,7 @@ class Trainer:
             "totals": dict(progress.totals),
             "history": [dict(record) for record in progress.history],
             "pseudo_labels": None if pseudo is None else _as_tensors(pseudo),
+            "pseudo_label_rounds": None if rounds is None else rounds.as_tensors(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -255,13 +271,14 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
             self.schedules[name].load_state_dict(state["schedules"][name])
-        pseudo = state["pseudo_labels"]
+        pseudo, rounds = state["pseudo_labels"], state.get("pseudo_label_rounds")
         self.progress = Progress(
             epoch=state["epoch"],
             step=state["step"],
             totals=dict(state["totals"]),
             history=[dict(record) for record in state["history"]],
             pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
+            pseudo_label_rounds=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftcal.data.array_files import Array, array_inputs, encode_labels
+from shiftcal.data.array_files import Array, array_inputs, encode_array_labels
 from shiftcal.data.catalog.array_sets import joined
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain
@@ -75,7 +75,7 @@ class TorchvisionSet(Source):
 
     def _domain(self, dataset: Any, selection: Selection) -> LabelledDomain:
         images, labels = self.read(dataset)
-        codes, classes = encode_labels(labels, self.classes, f"labels of {selection.title}")
+        codes, classes = encode_array_labels(labels, self.classes, f"labels of {selection.title}")
         return LabelledDomain(selection.title, array_inputs(images, f"images of {selection.title}"), codes, classes)
 
 

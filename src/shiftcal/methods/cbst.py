@@ -1,0 +1,55 @@
+"""Class-balanced self-training: the target rows that the model is surest of, class by class, join the source.
+
+Zou, Yu, Kumar, Wang, "Unsupervised Domain Adaptation for Semantic Segmentation via Class-Balanced Self-Training",
+ECCV 2018: class-balanced self-training and its choice of k_c.
+
+    loss       mean_{source and selected} cross_entropy(softmax(z), y), with y-hat for y on selected target rows
+    y-hat      argmax_c p_c / exp(-k_c), where that is at least 1; other target rows are left out
+    exp(-k_c)  the lowest confidence among the surest portion of the target rows that are predicted as class c
+
+The paper selects 20 % at first and 5 % more in each of its rounds, up to 50 %. Here a round is an epoch, the portion
+grows evenly over all of them, and the model that gives the first labels is trained in the first epochs of the same
+run, so that all methods have the same number of steps: these are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from shiftcal.data.batches import PseudoLabels
+from shiftcal.functional.self_training import growing_portion, select_class_balanced
+from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.source_only import SourceOnly
+from shiftcal.models.networks import Classifier
+from shiftcal.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassBalancedSelfTraining(SourceOnly):
+    """Pseudo-labels for the most confident part of each class, chosen anew for each epoch."""
+
+    needs_target: ClassVar[bool] = True
+
+    warmup_share: float = option(0.3, "share of the epochs on the source alone", above=0, below=1)
+    first_portion: float = option(0.2, "of each class to select at first", above=0, at_most=1)
+    last_portion: float = option(0.5, "of each class to select in the last epoch", above=0, at_most=1)
+
+    def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
+        """None during the warm-up, then a growing portion of each class."""
+        portion = growing_portion(
+            outlook.epoch,
+            outlook.num_epochs,
+            warmup_share=self.warmup_share,
+            first_portion=self.first_portion,
+            last_portion=self.last_portion,
+        )
+        return None if portion is None else self.label(network, outlook.predict_target(), portion)
+
+    def label(self, network: Classifier, outputs: Outputs, portion: float) -> PseudoLabels:
+        """Select and label rows of the target."""
+        del network
+        rows, labels = select_class_balanced(torch.softmax(outputs.logits.double(), dim=-1), portion)
+        return PseudoLabels(rows.numpy(), labels.numpy())

@@ -1,0 +1,69 @@
+import pytest
+import torch
+from torch.distributions import Categorical, kl_divergence
+from torch.nn.functional import cross_entropy, dropout
+
+from shiftcal.data.batches import Batch
+from shiftcal.methods.adr import AdversarialDropout
+from shiftcal.methods.base import TASK
+from shiftcal.models.networks import Blueprint
+from shiftcal.training.optimizers import build_optimizer
+
+
+def test_losses_for_the_same_masks(blueprint: Blueprint, batch: Batch) -> None:
+    """Nothing is stepped here, so all losses are of the same network; the masks come in the order of the losses."""
+    method = AdversarialDropout(dropout_rate=0.3, generator_steps=2)
+    network = method.build(blueprint)
+    assert batch.target_inputs is not None
+    source, target = (network.backbone(inputs) for inputs in (batch.source_inputs, batch.target_inputs))
+
+    torch.manual_seed(0)
+    updates = list(method.training_step(network, batch))
+    assert len(updates) == 4
+
+    def sensitivity() -> torch.Tensor:
+        first, second = (Categorical(logits=network.critic(dropout(target, 0.3))) for _ in range(2))
+        return (kl_divergence(first, second) + kl_divergence(second, first)).mean() / (2 * 3)
+
+    torch.manual_seed(0)
+    task_loss = cross_entropy(network.head(dropout(source, 0.3)), batch.source_labels)
+    critic_loss = cross_entropy(network.critic(dropout(source, 0.3)), batch.source_labels)
+    torch.testing.assert_close(updates[0].loss, task_loss + critic_loss)
+    critic_loss = cross_entropy(network.critic(dropout(source, 0.3)), batch.source_labels)
+    torch.testing.assert_close(updates[1].loss, critic_loss - sensitivity())
+    for update in updates[2:]:
+        torch.testing.assert_close(update.loss, sensitivity())
+    assert updates[2].loss != updates[3].loss
+
+
+def test_each_step_moves_what_it_should(blueprint: Blueprint, batch: Batch) -> None:
+    method = AdversarialDropout(generator_steps=2)
+    network = method.build(blueprint)
+    optimizer = build_optimizer(method.optimizers(network)[TASK])
+    moved = [{"backbone", "head", "critic"}, {"critic"}, {"backbone"}, {"backbone"}]
+    for parts, update in zip(moved, method.training_step(network, batch), strict=True):
+        before = {name: value.clone() for name, value in network.named_parameters()}
+        network.zero_grad()
+        update.loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        changed = {name.split(".")[0] for name, value in network.named_parameters() if not value.equal(before[name])}
+        assert changed == parts
+
+
+def test_the_predicting_head_leaves_the_features_alone(blueprint: Blueprint, batch: Batch) -> None:
+    method = AdversarialDropout()
+    network = method.build(blueprint)
+    weight = next(network.backbone.parameters())
+    update = next(iter(method.training_step(network, batch)))
+    assert torch.autograd.grad(update.logged["task_loss"], [weight], allow_unused=True, retain_graph=True)[0] is None
+    assert torch.autograd.grad(update.logged["critic_loss"], [weight])[0].abs().max() > 0
+
+
+def test_predictions_are_those_of_the_quiet_head(blueprint: Blueprint, batch: Batch) -> None:
+    method = AdversarialDropout()
+    network = method.build(blueprint)
+    with torch.no_grad():
+        logits, ratio, features = method.predict(network, batch.source_inputs)
+        torch.testing.assert_close(logits, network.head(network.backbone(batch.source_inputs)))
+    assert ratio.tolist() == pytest.approx([1.0] * 16)
+    assert features.shape == (16, network.backbone.feature_dim)
