@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shiftcal.estimator import AdaptiveClassifier
+    from shiftcal.shift_calibrator import ShiftCalibrator
 
-__all__ = ["AdaptiveClassifier", "__version__"]
+__all__ = ["AdaptiveClassifier", "ShiftCalibrator", "__version__"]
 
 __version__ = version("shiftcal")
 
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from shiftcal.estimator import AdaptiveClassifier
 
         return AdaptiveClassifier
+    if name == "ShiftCalibrator":
+        from shiftcal.shift_calibrator import ShiftCalibrator
+
+        return ShiftCalibrator
     raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

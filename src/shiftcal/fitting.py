@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from torch import Tensor
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.splits import hold_out
-from shiftcal.errors import CheckpointError
+from shiftcal.errors import CheckpointError, InvalidInputError
 from shiftcal.fitted_model import FittedModel, check_held_out, load_model, plain_model
 from shiftcal.methods.base import Outputs
 from shiftcal.metrics import accuracy, negative_log_likelihood
 from shiftcal.models.backbones import InputStatistics, build_backbone, resolve_backbone
-from shiftcal.models.networks import Blueprint
+from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.processes import is_main_process
 from shiftcal.recipe import Recipe, decisive
-from shiftcal.training.checkpoint import load_checkpoint, save_checkpoint
+from shiftcal.training.checkpoint import CHECKPOINT_FILE, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.trainer import EpochRecord, Trainer
@@ -62,10 +63,14 @@ def fit_model(
         backbone=resolve_backbone(recipe.backbone, problem.source.inputs.shape),
         training=replace(training, epochs=training.resolved_epochs(len(train_part))),
     )
+    resumes = resume and checkpoint is not None and checkpoint.exists()
     started = time.monotonic()
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
-        trainer = _prepared_trainer(replace(problem, source=train_part), recipe, fabric)
-        if resume and checkpoint is not None and checkpoint.exists():
+        # A run that goes on has all weights in its own checkpoint.
+        initial_weights = None if resumes else _initial_weights(problem.source, recipe)
+        trainer = _prepared_trainer(replace(problem, source=train_part), recipe, fabric, initial_weights)
+        if resumes:
+            assert checkpoint is not None
             state = _training_state(checkpoint, recipe)
             if state is None:
                 own_backbone = None if isinstance(recipe.backbone, str) else recipe.backbone
@@ -79,6 +84,7 @@ def fit_model(
                 input_shape=problem.source.inputs.shape,
                 classes=problem.source.classes,
                 has_target=problem.target is not None,
+                num_target_rows=0 if problem.target is None else len(problem.target),
                 calibrator_state=None,
                 history=tuple(trainer.progress.history),
                 training_seconds=time.monotonic() - started,
@@ -108,13 +114,35 @@ def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[Lab
     return hold_out(source, training.validation_fraction, training.random_state)
 
 
-def _prepared_trainer(problem: ShiftProblem, recipe: Recipe, fabric: Fabric) -> Trainer:
+def _initial_weights(source: LabelledDomain, recipe: Recipe) -> dict[str, Tensor] | None:
+    """Backbone and head of the run that training is to start from; None if there is none."""
+    run = recipe.training.initial_run
+    if run is None:
+        return None
+    own_backbone = None if isinstance(recipe.backbone, str) else recipe.backbone
+    model = load_model(Path(run) / CHECKPOINT_FILE, backbone=own_backbone)
+    if (model.input_shape, model.classes) != (source.inputs.shape, source.classes):
+        raise InvalidInputError(
+            f"initial_run {run!r} takes inputs of shape {model.input_shape} for the classes {model.classes}; expected "
+            f"a run on the same kind of data: {source.inputs.shape} and {source.classes}"
+        )
+    classifier = next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
+    if classifier is None:
+        raise InvalidInputError(f"initial_run {run!r}: expected a run of a method that trains a classifier")
+    return classifier.weights()
+
+
+def _prepared_trainer(
+    problem: ShiftProblem, recipe: Recipe, fabric: Fabric, initial_weights: Mapping[str, Tensor] | None
+) -> Trainer:
     source = problem.source
     statistics = _input_statistics(source.inputs, recipe.training.random_state)
     blueprint = Blueprint(
         lambda: build_backbone(recipe.backbone, source.inputs.shape, statistics),
         len(source.classes),
         has_target=problem.target is not None,
+        num_target_rows=0 if problem.target is None else len(problem.target),
+        initial_weights=initial_weights,
     )
     network = synchronized_batch_norm(fabric, recipe.method.build(blueprint))
     return Trainer(recipe.method, network, problem, recipe.training, fabric)
@@ -144,8 +172,10 @@ def _input_statistics(inputs: Inputs, seed: int) -> InputStatistics:
         mean = mean + values.mean(dim=dimensions) * (len(part) / count)
         square = square + values.square().mean(dim=dimensions) * (len(part) / count)
     deviation = (square - mean.square()).clamp_min(0).sqrt()
-    # A constant feature carries nothing: leave its scale alone.
-    deviation = torch.where(deviation > 1e-6, deviation, torch.ones_like(deviation))
+    # A feature that is constant in the source may vary in the target: it gets the scale of an ordinary one.
+    varies = deviation > 1e-6
+    ordinary = deviation[varies].median() if varies.any() else torch.ones(())
+    deviation = torch.where(varies, deviation, ordinary)
     return InputStatistics(mean.float(), deviation.float())
 
 

@@ -11,9 +11,12 @@ CLASSES, DIM = 4, 8
 
 
 def domain(
-    num_rows: int, *, wrong: float, domain_logit: float, spread: float = 0.5, seed: int = 0
+    num_rows: int, *, wrong: float, domain_logit: float, spread: float = 0.5, least_margin: float = 5, seed: int = 0
 ) -> tuple[Observed, Tensor]:
-    """Clusters by class; a share of the rows has logits that name the wrong class with the same confidence."""
+    """Clusters by class; a share of the rows has logits that name the wrong class with the same confidence.
+
+    A lower margin than the source's is how a shift shows in the outputs.
+    """
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(num_rows) % CLASSES
     noise = torch.randn(num_rows, DIM, generator=generator, dtype=torch.float64)
@@ -21,7 +24,7 @@ def domain(
     is_wrong = torch.rand(num_rows, generator=generator) < wrong
     predicted = torch.where(is_wrong, (labels + 1) % CLASSES, labels)
     # The margin varies, as it does in life; it says nothing about being right.
-    margin = 4 + torch.rand(num_rows, 1, generator=generator, dtype=torch.float64)
+    margin = least_margin + torch.rand(num_rows, 1, generator=generator, dtype=torch.float64)
     logits = margin * torch.nn.functional.one_hot(predicted, CLASSES).double()
     logit = torch.full((num_rows,), domain_logit, dtype=torch.float64)
     return Observed(logits, logit, representation), labels
@@ -35,7 +38,7 @@ def confidence(caution: Caution, rows: Observed) -> float:
 def test_accuracy_under_shift_is_found_and_met() -> None:
     source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
     held_out, held_out_labels = domain(100, wrong=0.03, domain_logit=2.0, seed=1)
-    target, target_labels = domain(400, wrong=0.3, domain_logit=-2.0, seed=2)
+    target, target_labels = domain(400, wrong=0.3, domain_logit=-2.0, least_margin=4, seed=2)
     caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
     true_accuracy = float((target.logits.argmax(dim=-1) == target_labels).double().mean())
     assert estimate.accuracy == pytest.approx(true_accuracy, abs=0.02)
@@ -45,7 +48,7 @@ def test_accuracy_under_shift_is_found_and_met() -> None:
 
 def test_inputs_that_their_cluster_contradicts_are_trusted_less() -> None:
     source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
-    target, target_labels = domain(400, wrong=0.3, domain_logit=-2.0, seed=2)
+    target, target_labels = domain(400, wrong=0.3, domain_logit=-2.0, least_margin=4, seed=2)
     caution, _ = fit_caution(source, source_labels, source, source_labels, target)
     right = target.logits.argmax(dim=-1) == target_labels
     scale = log_scale(caution, target)
@@ -53,24 +56,42 @@ def test_inputs_that_their_cluster_contradicts_are_trusted_less() -> None:
 
 
 def test_without_a_visible_shift_held_out_data_decides() -> None:
-    """Domain logits of zero: whatever the clusters say is not believed."""
-    source, source_labels = domain(400, wrong=0.0, domain_logit=0.0)
-    held_out, held_out_labels = domain(100, wrong=0.0, domain_logit=0.0, seed=1)
-    target, _ = domain(400, wrong=0.3, domain_logit=0.0, seed=2)
-    caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
-    assert estimate.trust == 0
-    assert estimate.separation == 0
-    # Held-out data shows no miscalibration beyond chance, so the confidence stays as it was.
-    assert confidence(caution, target) == pytest.approx(confidence(neutral(), target), abs=1e-3)
-
-
-def test_a_ratio_that_learned_the_target_by_heart_shows_no_shift() -> None:
+    """The outputs are as for the source, however well the inputs can be told apart: clusters are not believed."""
     source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
-    held_out, held_out_labels = domain(100, wrong=0.0, domain_logit=0.0, seed=1)
-    guessed = held_out._replace(domain_logit=torch.linspace(-1, 1, 100, dtype=torch.float64))
-    target, _ = domain(40, wrong=0.3, domain_logit=-2.0, seed=2)
-    _, estimate = fit_caution(source, source_labels, guessed, held_out_labels, target)
-    assert estimate.separation == 0
+    held_out, held_out_labels = domain(100, wrong=0.0, domain_logit=2.0, seed=1)
+    target, _ = domain(400, wrong=0.3, domain_logit=-2.0, seed=2)
+    caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
+    assert estimate.trust < 0.1
+    # Held-out data shows no miscalibration beyond chance, so the confidence stays as it was.
+    assert confidence(caution, target) == pytest.approx(confidence(neutral(), target), abs=0.03)
+
+
+def test_loose_clusters_are_believed_less() -> None:
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    tight, _ = domain(400, wrong=0.3, domain_logit=-2.0, least_margin=4, seed=2)
+    loose, _ = domain(400, wrong=0.3, domain_logit=-2.0, least_margin=4, spread=20.0, seed=2)
+    trust = [fit_caution(source, source_labels, source, source_labels, rows)[1].trust for rows in (tight, loose)]
+    compact = [
+        fit_caution(source, source_labels, source, source_labels, rows)[1].cluster_compactness
+        for rows in (tight, loose)
+    ]
+    assert compact[0] > compact[1]
+    assert trust[0] >= trust[1]
+
+
+def test_with_nothing_but_logits_the_thresholded_confidence_bears_witness() -> None:
+    """Held-out rows are right where they are sure (9 of 10); half of the target rows are as sure."""
+    sure, unsure = torch.tensor([4.0, 0.0, 0.0]).double(), torch.tensor([0.5, 0.0, 0.0]).double()
+    held_out_logits = torch.cat([sure.expand(90, 3), unsure.expand(10, 3)])
+    labels = torch.cat([torch.zeros(90), torch.ones(10)]).long()
+    target_logits = torch.cat([sure.expand(50, 3), unsure.expand(50, 3)])
+    held_out = Observed(held_out_logits, torch.zeros(100).double(), None)
+    target = Observed(target_logits, torch.full((100,), -30.0).double(), None)
+    caution, estimate = fit_caution(held_out, labels, held_out, labels, target)
+    assert estimate.cluster_agreement == pytest.approx(0.5)
+    assert estimate.separation == pytest.approx(0.4, abs=0.05)
+    assert caution.clusters is None
+    assert confidence(caution, target) == pytest.approx(estimate.accuracy, abs=1e-4)
 
 
 def test_without_clusters_in_the_source_the_agreement_is_not_believed() -> None:

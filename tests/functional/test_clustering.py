@@ -1,6 +1,13 @@
+import pytest
 import torch
 
-from shiftcal.functional.clustering import cluster_by_predictions, cluster_posteriors
+from shiftcal.functional.clustering import (
+    Clusters,
+    cluster_by_predictions,
+    cluster_posteriors,
+    common_units,
+    compactness,
+)
 
 
 def blobs(num_rows: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,3 +34,16 @@ def test_neither_a_common_offset_nor_a_common_scale_matters() -> None:
     moved = 3 * representation - 7
     after = cluster_posteriors(moved, cluster_by_predictions(moved, probabilities))
     torch.testing.assert_close(before, after)
+
+
+def test_columns_in_units_of_their_own_are_divided_by_their_deviation() -> None:
+    embedding = torch.tensor([1.0, 2.0, 5.0])
+    assert torch.equal(common_units(embedding), torch.ones(3))
+    table = torch.tensor([0.4, 1.0, 4000.0])
+    assert torch.equal(common_units(table), table)
+
+
+def test_compactness_is_the_mean_cosine_with_the_nearest_centroid() -> None:
+    clusters = Clusters(torch.zeros(2), torch.eye(2))
+    rows = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
+    assert compactness(rows, clusters) == pytest.approx((1 + 0.5**0.5) / 2)

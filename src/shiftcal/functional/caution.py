@@ -2,22 +2,32 @@
 
 Let tau(x) = P(target | x) = 1 / (1 + R(x)) say how target-like an input is. Its logits are scaled by
 
-    log scale(x) = tau(x) (trust u(x) - caution)
+    log scale(x) = tau(x) (vote u(x) - caution)
 
 with u(x) the share of the predicted class among the clusters of the target at x. Source-like inputs (tau -> 0) keep
 their logits; the scale of target-like ones is a bounded, monotone function of the density ratio, whose strength is
 the caution. The caution is chosen so that the mean confidence on the target is the accuracy that can be expected
-there, which three observations give:
+there. Two witnesses tell of that accuracy:
 
 - `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
   shift leads the classifier astray, it cuts across these clusters.
-- `cluster_purity`: what the same clustering achieves on the source, where labels are known, corrected for chance
-  (0: no better than the most frequent class). It says whether classes form clusters in this representation at all.
-- `separation`: how well the domains can be told apart (0: not at all, 1: always). Without a visible shift held-out
-  source data says all there is to know.
+- `corrected_confidence`: the confidence on the target, corrected by what held-out source data shows to be wrong with
+  it beyond chance. Without a shift it says all there is to know; under a shift it is too high.
 
-The agreement is believed to the degree `trust` = separation x (purity from 0.2 to 0.5 mapped to 0 to 1); for the rest
-the confidence on the target is corrected by what held-out source data shows to be wrong with it beyond chance.
+The first is believed to the degree `trust`, the product of three answers between 0 and 1; the second for the rest.
+
+- Does the shift change what the classifier says? `separation`: how well its log-probabilities for held-out source
+  rows can be told from those for target rows. From 0.5 on the answer is yes. Two domains can be told apart by what
+  does not matter to the classifier (a camera, say); its outputs show what does.
+- Do classes form clusters in this representation? `cluster_purity`: what the same clustering achieves on the source,
+  where labels are known, corrected for chance (0: no better than the most frequent class). No at 0.2, yes from 0.5.
+- Are the target's clusters compact? `cluster_compactness`: mean cosine of a row with the centroid of its cluster.
+  From 0.4 on yes; loose clusters, as of bags of words, contradict a classifier that is right.
+
+Where nothing but probabilities is known there are no clusters. In their place stands the average thresholded
+confidence (Garg et al., "Leveraging Unlabeled Data to Predict Out-of-Distribution Performance", ICLR 2022): the share
+of target rows above the confidence that as many held-out source rows exceed as are classified rightly.
+
 The expected accuracy is never above the confidence: nothing here can justify more confidence without labels.
 """
 
@@ -30,12 +40,17 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from shiftcal.functional.clustering import Clusters, cluster_by_predictions, cluster_posteriors
+from shiftcal.functional.clustering import Clusters, cluster_by_predictions, cluster_posteriors, compactness
+from shiftcal.functional.separation import separation
 
 # Weight of the clusters' vote on a single input, in units of log scale, where the clusters are fully trusted.
 VOTE = 0.5
+_FULL_SEPARATION = 0.5
 _PURITY_RANGE = (0.2, 0.5)
+_FULL_COMPACTNESS = 0.4
 _CAUTION_RANGE = (-1.0, 8.0)
+# Log-probabilities below this differ in nothing that matters.
+_LEAST_LOG_PROBABILITY = -14.0
 
 
 class Observed(NamedTuple):
@@ -45,8 +60,8 @@ class Observed(NamedTuple):
     """(N, C) of the classifier."""
     domain_logit: Tensor
     """(N,) log R, of "source"."""
-    representation: Tensor
-    """(N, F) in which clusters are looked for."""
+    representation: Tensor | None
+    """(N, F) in which clusters are looked for; None where nothing but the logits is known."""
 
 
 class AccuracyEstimate(NamedTuple):
@@ -54,7 +69,10 @@ class AccuracyEstimate(NamedTuple):
 
     accuracy: float
     cluster_agreement: float
+    """Without a representation, the average thresholded confidence."""
+    corrected_confidence: float
     cluster_purity: float
+    cluster_compactness: float
     separation: float
     trust: float
 
@@ -62,7 +80,7 @@ class AccuracyEstimate(NamedTuple):
 class Caution(NamedTuple):
     """A fitted scale."""
 
-    clusters: Clusters
+    clusters: Clusters | None
     vote: Tensor
     """Scalar: weight of the clusters' vote on a single input."""
     caution: Tensor
@@ -71,9 +89,11 @@ class Caution(NamedTuple):
 
 def log_scale(caution: Caution, rows: Observed) -> Tensor:
     """log of the factor (N,) for the logits of each row."""
-    posteriors = cluster_posteriors(rows.representation, caution.clusters)
-    predicted = rows.logits.argmax(dim=-1, keepdim=True)
-    support = posteriors.gather(-1, predicted).squeeze(-1)
+    support = torch.zeros_like(rows.domain_logit)
+    if caution.clusters is not None and rows.representation is not None:
+        posteriors = cluster_posteriors(rows.representation, caution.clusters)
+        predicted = rows.logits.argmax(dim=-1, keepdim=True)
+        support = posteriors.gather(-1, predicted).squeeze(-1)
     return torch.sigmoid(-rows.domain_logit) * (caution.vote * support - caution.caution)
 
 
@@ -87,9 +107,13 @@ def fit_caution(
         held_out: source rows that it was not trained on, with labels.
         target: rows of the target.
     """
-    clusters = cluster_by_predictions(target.representation, torch.softmax(target.logits, dim=-1))
-    estimate = estimate_accuracy(source, source_labels, held_out, held_out_labels, target, clusters)
-    vote = target.logits.new_tensor(VOTE * estimate.trust)
+    clusters, vote = None, target.logits.new_zeros(())
+    if target.representation is None:
+        estimate = estimate_from_outputs(held_out, held_out_labels, target)
+    else:
+        clusters = cluster_by_predictions(target.representation, torch.softmax(target.logits, dim=-1))
+        estimate = estimate_accuracy(source, source_labels, held_out, held_out_labels, target, clusters)
+        vote = target.logits.new_tensor(VOTE * estimate.trust)
 
     def surplus(caution: float) -> float:
         scale = log_scale(Caution(clusters, vote, target.logits.new_tensor(caution)), target).exp()
@@ -107,31 +131,68 @@ def estimate_accuracy(
     clusters: Clusters,
 ) -> AccuracyEstimate:
     """Accuracy to be expected on the target; arguments as for `fit_caution`."""
+    assert source.representation is not None
+    assert target.representation is not None
     agreement = _agreement(target.representation, clusters, target.logits.argmax(dim=-1))
     source_clusters = cluster_by_predictions(source.representation, torch.softmax(source.logits, dim=-1))
     chance = float(source_labels.bincount().max()) / len(source_labels)
-    purity = (_agreement(source.representation, source_clusters, source_labels) - chance) / (1 - chance)
-    # The worse side counts: a few target rows can be learned by heart, which held-out source rows bring to light.
-    recognised = min((held_out.domain_logit > 0).double().mean(), (target.domain_logit < 0).double().mean())
-    separation = max(2 * float(recognised) - 1, 0.0)
+    purity = 0.0
+    if chance < 1:
+        purity = (_agreement(source.representation, source_clusters, source_labels) - chance) / (1 - chance)
+    compact = compactness(target.representation, clusters)
     low, high = _PURITY_RANGE
-    trust = separation * min(max((purity - low) / (high - low), 0.0), 1.0)
+    belief = _share((purity - low) / (high - low)) * _share(compact / _FULL_COMPACTNESS)
+    return _weighed(held_out, held_out_labels, target, agreement, belief, purity, compact)
+
+
+def estimate_from_outputs(held_out: Observed, held_out_labels: Tensor, target: Observed) -> AccuracyEstimate:
+    """The same where nothing but logits is known."""
+    right = (held_out.logits.argmax(dim=-1) == held_out_labels).double().mean()
+    threshold = _confidence(held_out.logits).quantile(1 - right)
+    above = float((_confidence(target.logits) >= threshold).double().mean())
+    return _weighed(held_out, held_out_labels, target, above, 1.0, 0.0, 0.0)
+
+
+def _weighed(
+    held_out: Observed,
+    held_out_labels: Tensor,
+    target: Observed,
+    witness: float,
+    belief: float,
+    purity: float,
+    compact: float,
+) -> AccuracyEstimate:
+    """The two witnesses put together."""
+    apart = separation(_log_probabilities(held_out.logits), _log_probabilities(target.logits))
+    trust = _share(apart / _FULL_SEPARATION) * belief
     confidence = _mean_confidence(target.logits)
-    corrected = confidence + _calibration_gap(held_out.logits, held_out_labels)
-    expected = trust * agreement + (1 - trust) * corrected
+    corrected = confidence + calibration_gap(held_out.logits, held_out_labels)
+    expected = trust * witness + (1 - trust) * corrected
     floor = 1 / target.logits.shape[-1]
-    return AccuracyEstimate(min(max(expected, floor), confidence), agreement, purity, separation, trust)
+    return AccuracyEstimate(min(max(expected, floor), confidence), witness, corrected, purity, compact, apart, trust)
+
+
+def _share(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
 
 
 def _agreement(representation: Tensor, clusters: Clusters, labels: Tensor) -> float:
     return float((cluster_posteriors(representation, clusters).argmax(dim=-1) == labels).double().mean())
 
 
+def _log_probabilities(logits: Tensor) -> Tensor:
+    return torch.log_softmax(logits, dim=-1).clamp_min(_LEAST_LOG_PROBABILITY)
+
+
+def _confidence(logits: Tensor) -> Tensor:
+    return torch.softmax(logits, dim=-1).max(dim=-1).values
+
+
 def _mean_confidence(logits: Tensor) -> float:
-    return float(torch.softmax(logits, dim=-1).max(dim=-1).values.mean())
+    return float(_confidence(logits).mean())
 
 
-def _calibration_gap(logits: Tensor, labels: Tensor) -> float:
+def calibration_gap(logits: Tensor, labels: Tensor) -> float:
     """Accuracy less confidence, less a standard error towards zero: what held-out data shows beyond chance."""
     accuracy = float((logits.argmax(dim=-1) == labels).double().mean())
     gap = accuracy - _mean_confidence(logits)

@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 
 SHARPNESS = 30.0
 ROUNDS = 10
+_UNLIKE_UNITS = 30.0
 
 
 class Clusters(NamedTuple):
@@ -43,3 +44,19 @@ def cluster_posteriors(representation: Tensor, clusters: Clusters) -> Tensor:
     """(N, C) share of each cluster in each of (N, F) representations."""
     directions = normalize(representation - clusters.centre, dim=-1)
     return torch.softmax(SHARPNESS * directions @ clusters.centroids.T, dim=-1)
+
+
+def compactness(representation: Tensor, clusters: Clusters) -> float:
+    """Mean cosine of (N, F) representations with the nearest centroid."""
+    directions = normalize(representation - clusters.centre, dim=-1)
+    return float((directions @ clusters.centroids.T).max(dim=-1).values.mean())
+
+
+def common_units(deviation: Tensor) -> Tensor:
+    """What columns with these deviations (F,) are divided by before clusters are looked for.
+
+    Columns of one embedding share their units, and those that vary most say most: they stay as they are. Columns of a
+    table do not, and one that is counted in thousands would be all that counts: where the largest deviation exceeds
+    the median by far, each column is divided by its own.
+    """
+    return deviation if deviation.max() > _UNLIKE_UNITS * deviation.median() else torch.ones_like(deviation)

@@ -37,6 +37,7 @@ from shiftcal.functional.clustering import Clusters
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import robust_logits
+from shiftcal.functional.separation import evenly_spread
 from shiftcal.methods.base import RATIO, TASK, Evidence, Method, OptimizerPlan, Outputs, Update
 from shiftcal.models.networks import (
     Blueprint,
@@ -154,6 +155,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
             held_out, held_out_labels = self._observed(network, evidence, inputs, labels)
         target, _ = self._observed(network, evidence, evidence.target.inputs, None)
         caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
+        assert caution.clusters is not None
         network.centre.copy_(caution.clusters.centre)
         network.centroids.copy_(caution.clusters.centroids)
         network.vote.copy_(caution.vote)
@@ -165,8 +167,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         self, network: RobustNetwork, evidence: Evidence, inputs: Inputs, labels: np.ndarray | None
     ) -> tuple[Observed, Tensor]:
         """What is known of the rows of a domain (of some thousands of them, evenly spread), with their labels."""
-        count = min(len(inputs), _MOST_ROWS_OBSERVED)
-        rows = np.linspace(0, len(inputs) - 1, count).round().astype(np.int64)
+        rows = evenly_spread(len(inputs), _MOST_ROWS_OBSERVED).numpy()
 
         def observe(batch: Tensor) -> tuple[Tensor, ...]:
             logits, features = network.task(batch)
@@ -174,7 +175,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
             return logits, domain_logit, network.task.backbone.representation(batch, features)
 
         values = evidence.observe(observe, inputs.subset(rows))
-        chosen = np.zeros(count, dtype=np.int64) if labels is None else labels[rows]
+        chosen = np.zeros_like(rows) if labels is None else labels[rows]
         return Observed(*(value.double() for value in values)), torch.from_numpy(chosen)
 
     def _ratio_update(

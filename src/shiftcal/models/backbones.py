@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from shiftcal.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, UnknownNameError
+from shiftcal.functional.clustering import common_units
 from shiftcal.models.wide_resnet import parse_wide_resnet
 from shiftcal.vision_guard import import_timm
 
@@ -64,7 +65,7 @@ class Backbone(nn.Module):
         Feature vectors were made by something that did not see the task, and show what the task's own layers have
         already forgotten; pixels show little.
         """
-        return features if self.takes_images else (inputs - self.mean) / self.deviation
+        return features if self.takes_images else (inputs - self.mean) / common_units(self.deviation)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from shiftcal.errors import InvalidInputError
 from shiftcal.models.backbones import Backbone
 
 
@@ -21,6 +22,10 @@ class Blueprint:
     new_backbone: Callable[[], Backbone]
     num_classes: int
     has_target: bool
+    num_target_rows: int = 0
+    """For methods that keep something per row of the target."""
+    initial_weights: Mapping[str, Tensor] | None = None
+    """Backbone and head of another classifier, see `Classifier.weights`, that every classifier starts from."""
 
 
 class Classifier(nn.Module):
@@ -30,11 +35,20 @@ class Classifier(nn.Module):
         super().__init__()
         self.backbone = blueprint.new_backbone()
         self.head = nn.Linear(self.backbone.feature_dim, blueprint.num_classes)
+        if blueprint.initial_weights is not None:
+            try:
+                self.load_state_dict(blueprint.initial_weights)
+            except RuntimeError as error:
+                raise InvalidInputError(f"the classifier to start from has another form: {error}") from error
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (N, C) and features (N, F)."""
         features = self.backbone(inputs)
         return self.head(features), features
+
+    def weights(self) -> dict[str, Tensor]:
+        """State of backbone and head, without what a child class may have besides."""
+        return {name: value for name, value in self.state_dict().items() if name.startswith(("backbone.", "head."))}
 
 
 class DomainClassifier(nn.Module):
@@ -63,7 +77,7 @@ class ClassifierWithDiscriminator(nn.Module):
 
 
 class DomainOutputs(NamedTuple):
-    """What a classifier gives for one domain's part of a batch."""
+    """What a classifier gives for one part of a batch, such as a domain or a view of it."""
 
     logits: Tensor
     """(N, C)."""
@@ -71,18 +85,16 @@ class DomainOutputs(NamedTuple):
     """(N, F)."""
 
 
-def classify_jointly(
-    network: Classifier, source_inputs: Tensor, target_inputs: Tensor
-) -> tuple[DomainOutputs, DomainOutputs]:
-    """Source and target in one pass, for methods that bring the domains together.
+def classify_jointly(network: Classifier, *inputs: Tensor) -> tuple[DomainOutputs, ...]:
+    """Source and target, or views of them, in one pass; the outputs of each in the order of the inputs.
 
-    Batch-norm layers then train with statistics of the mixture, which are also what they keep for prediction. In two
-    passes each domain would be normalised by itself: the loss would see less of a shift than there is in prediction.
+    Batch-norm layers then train with statistics of the mixture, which are also what they keep for prediction. In
+    several passes each part would be normalised by itself: the loss would see less of a shift than there is in
+    prediction, and the last part to pass would count most in what is kept.
     """
-    logits, features = network(torch.cat([source_inputs, target_inputs]))
-    sizes = [len(source_inputs), len(target_inputs)]
-    source, target = (DomainOutputs(*parts) for parts in zip(logits.split(sizes), features.split(sizes), strict=True))
-    return source, target
+    logits, features = network(torch.cat(inputs))
+    sizes = [len(part) for part in inputs]
+    return tuple(DomainOutputs(*parts) for parts in zip(logits.split(sizes), features.split(sizes), strict=True))
 
 
 @contextmanager
