@@ -44,16 +44,19 @@ COLUMNS = ("model", "task", "seed", "calibration", *METRICS, "estimated_accuracy
 
 
 def logistic_regression(seed: int) -> Any:
+    """A regularised linear model."""
     return make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=500, random_state=seed))
 
 
 def gradient_boosting(seed: int) -> Any:
+    """Trees, of which probabilities are often zero."""
     # With a thousand columns and 65 classes boosting takes an hour; on leading components, seconds.
     boosting = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.1, random_state=seed)
     return make_pipeline(PCA(48, random_state=seed), boosting)
 
 
 def source_only(seed: int) -> Any:
+    """The network that all methods are compared with."""
     return AdaptiveClassifier("source-only", random_state=seed, training_options={"validation_fraction": 0.0})
 
 

@@ -132,10 +132,12 @@ def test_summary_with_labels_holds_the_metrics() -> None:
 
 @pytest.mark.parametrize(
     ("trust", "separation", "words"),
-    [(0.9, 0.95, "target's own clusters"), (0.1, 0.9, "Take it with care"), (0.0, 0.05, "hardly be told apart")],
+    [(0.9, 0.95, "target's own clusters"), (0.1, 0.9, "Take it with care"), (0.0, 0.05, "looks as on the source")],
 )
 def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: float, words: str) -> None:
-    verdict = verdict_on_estimate({"estimated_accuracy": 0.712, "trust": trust, "separation": separation})
+    findings = {"trust": trust, "separation": separation, "cluster_compactness": 0.5}
+    witnesses = {"cluster_agreement": 0.6, "corrected_confidence": 0.8}
+    verdict = verdict_on_estimate({"estimated_accuracy": 0.712, **findings, **witnesses})
     assert verdict is not None
     assert "71.2%" in verdict
     assert words in verdict

@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 
 from shiftcal.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, OutputError
-from shiftcal.predictions import (
-    ExampleImages,
-    Predictions,
-    check_export_path,
-    export_predictions,
-    load_predictions,
-    plain_classes,
-    save_predictions,
-)
+from shiftcal.prediction_tables import check_export_path, export_predictions
+from shiftcal.predictions import ExampleImages, Predictions, load_predictions, plain_classes, save_predictions
 
 # Thirds have no short decimal form: a round trip through text has to keep them all the same.
 PROBABILITIES = np.array([[1 / 3, 2 / 3], [0.9, 0.1], [0.5, 0.5]])

@@ -148,7 +148,7 @@ def _predict(arguments: argparse.Namespace) -> None:
     from shiftcal.experiment import load_domain_for
     from shiftcal.files import check_writable_folder
     from shiftcal.fitted_model import load_model
-    from shiftcal.predictions import check_export_path, export_predictions
+    from shiftcal.prediction_tables import check_export_path, export_predictions
     from shiftcal.run_folder import RunFolder
 
     check_export_path(arguments.out)
@@ -158,6 +158,46 @@ def _predict(arguments: argparse.Namespace) -> None:
     predictions = predict_domain(model, domain)
     export_predictions(predictions, arguments.out)
     print(f"{len(predictions)} predictions: {arguments.out}")
+
+
+def _declare_calibrate(parser: argparse.ArgumentParser) -> None:
+    table = "a .csv, .npz or .parquet table with columns probability_<class>"
+    parser.add_argument(
+        "--source",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help=f"what the model says of labelled source rows, best of rows it was not trained on: {table} and label",
+    )
+    parser.add_argument(
+        "--target", type=Path, required=True, metavar="FILE", help=f"what it says of the target: {table}"
+    )
+    features = "features of the same rows, such as embeddings: an .npy file or any spec; makes it much better"
+    parser.add_argument("--source-features", metavar="SPEC", help=features)
+    parser.add_argument("--target-features", metavar="SPEC", help="the same for the target")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="a .csv, .npz or .parquet file")
+
+
+def _calibrate(arguments: argparse.Namespace) -> None:
+    from shiftcal.data.specs import load_features
+    from shiftcal.evaluation import evaluate, verdict_on_estimate
+    from shiftcal.files import check_writable_folder
+    from shiftcal.prediction_tables import check_export_path, export_predictions, read_prediction_table
+    from shiftcal.shift_calibrator import calibrate_predictions
+
+    check_export_path(arguments.out)
+    check_writable_folder(arguments.out.absolute().parent)
+    source, target = read_prediction_table(arguments.source), read_prediction_table(arguments.target)
+    features = [
+        None if spec is None else load_features(spec)
+        for spec in (arguments.source_features, arguments.target_features)
+    ]
+    calibrated, findings = calibrate_predictions(source, target, *features)
+    export_predictions(calibrated, arguments.out)
+    if target.labels is not None:
+        _print_metrics({"target as given": evaluate(target), "target calibrated": evaluate(calibrated)})
+    print(verdict_on_estimate(findings))
+    print(f"{len(calibrated)} predictions: {arguments.out}")
 
 
 def _declare_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -311,6 +351,9 @@ COMMANDS: dict[str, Command] = {
     "fit": Command("train on labelled source and unlabelled target data", _declare_fit, _fit),
     "run": Command("the same, by a configuration file", _declare_run, _run),
     "predict": Command("probabilities and density ratios for new data", _declare_predict, _predict),
+    "calibrate": Command(
+        "trustworthy probabilities on a target, from a trained model's predictions", _declare_calibrate, _calibrate
+    ),
     "evaluate": Command("metrics on labelled data", _declare_evaluate, _evaluate),
     "compare": Command("methods x tasks x seeds on equal terms", _declare_compare, _compare),
     "report": Command("make the report of runs or of a comparison again", _declare_report, _report),

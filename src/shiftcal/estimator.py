@@ -122,6 +122,10 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
         return np.asarray(self._outputs(X).density_ratio.double().numpy())
 
+    def features(self, X: Any) -> NDArray[np.float64]:
+        """What the network sees in each input before its last layer (N, F)."""
+        return np.asarray(self._outputs(X).features.double().numpy())
+
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Sets of labels that hold the true one with a probability of `coverage` on the target.
 

@@ -105,14 +105,24 @@ def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
     expected = (
         f"Accuracy to be expected on the target, found without its labels: {findings['estimated_accuracy']:.1%}."
     )
-    if findings["separation"] < 0.2:
-        return f"{expected} Source and target can hardly be told apart, so this rests on held-out source data."
+    if findings["separation"] < 0.1:
+        return (
+            f"{expected} What the classifier says of the target looks as on the source, so held-out source data "
+            "decides."
+        )
+    if findings["cluster_compactness"] == 0:
+        return (
+            f"{expected} Take it with care: it rests on probabilities alone. Features of the inputs, such as "
+            "embeddings, would say much more."
+        )
+    by_clusters, by_confidence = findings["cluster_agreement"], findings["corrected_confidence"]
+    span = f"{by_clusters:.1%} by the target's clusters, {by_confidence:.1%} by confidence"
     if findings["trust"] < 0.5:
         return (
-            f"{expected} Take it with care: the classes form no clear clusters, or the shift is mild, so it rests "
-            "mostly on held-out source data, which says little about a shifted target."
+            f"{expected} Take it with care ({span}): the classes form no clear clusters, or the shift is mild, so it "
+            "rests mostly on held-out source data, which says little about a shifted target."
         )
-    return f"{expected} It rests on how often the classifier agrees with the target's own clusters."
+    return f"{expected} It rests on how often the classifier agrees with the target's own clusters ({span})."
 
 
 def _extreme_examples(inputs: Inputs, density_ratio: NDArray[np.float64]) -> ExampleImages | None:

@@ -5,9 +5,8 @@ Metrics, figures and reports are made from these files alone and need neither th
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftcal.errors import DataUnavailableError, InvalidInputError, MissingDependencyError
+from shiftcal.errors import DataUnavailableError, InvalidInputError
 from shiftcal.files import DAMAGED_ARCHIVE, written_whole
 
 
@@ -109,63 +108,3 @@ def plain_classes(classes: tuple[Hashable, ...]) -> list[str | int | float | boo
         value = label.item() if isinstance(label, np.generic) else label
         plain.append(value if isinstance(value, (str, int, float, bool)) else str(value))
     return plain
-
-
-def export_predictions(predictions: Predictions, path: Path) -> None:
-    """Write a table for other programs, in the format of the suffix: csv, npz or parquet.
-
-    One row an input: id, predicted class, confidence, one probability per class, density ratio.
-    """
-    check_export_path(path)
-    _EXPORTS[path.suffix.lower()](predictions, path)
-
-
-def check_export_path(path: Path) -> None:
-    """Raise `InvalidInputError` if the suffix names no format."""
-    if path.suffix.lower() not in _EXPORTS:
-        raise InvalidInputError(f"expected an output file that ends in {' or '.join(_EXPORTS)}, got {path.name!r}")
-
-
-def _columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
-    names = np.array(plain_classes(predictions.classes))
-    yield "id", predictions.ids
-    yield "predicted_class", names[predictions.predicted]
-    yield "confidence", predictions.confidence
-    for index, name in enumerate(names):
-        yield f"probability_{name}", predictions.probabilities[:, index]
-    yield "density_ratio", predictions.density_ratio
-
-
-def _export_csv(predictions: Predictions, path: Path) -> None:
-    columns = dict(_columns(predictions))
-    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
-
-
-def _export_npz(predictions: Predictions, path: Path) -> None:
-    names = np.array(plain_classes(predictions.classes))
-    with written_whole(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(
-            stream,
-            allow_pickle=False,
-            id=predictions.ids,
-            predicted_class=names[predictions.predicted],
-            probabilities=predictions.probabilities,
-            density_ratio=predictions.density_ratio,
-            classes=names,
-        )
-
-
-def _export_parquet(predictions: Predictions, path: Path) -> None:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingDependencyError("writing parquet", "pyarrow", "parquet") from None
-    with written_whole(path) as temporary:
-        pyarrow.parquet.write_table(pyarrow.table(dict(_columns(predictions))), temporary)
-
-
-_EXPORTS = {".csv": _export_csv, ".npz": _export_npz, ".parquet": _export_parquet}

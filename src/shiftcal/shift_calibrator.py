@@ -2,7 +2,7 @@
 
     probabilities = softmax(scale(x) z(x) / T),  log scale(x) = tau(x) (vote u(x) - caution)
 
-by the rule of `shiftcal.functional.caution`, with tau from a density ratio that is fitted to features of both domains.
+by the rule of `shiftcal.functional.caution`, with tau from a density ratio fitted to features of both domains.
 The rule can only take confidence away. A model that the source shows to be too unsure, as a strongly regularised one
 is, first gets the temperature T < 1 that the source asks for; T is 1 for all others.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ from shiftcal.evaluation import verdict_on_estimate
 from shiftcal.functional.caution import Caution, Observed, calibration_gap, fit_caution, log_scale
 from shiftcal.functional.clustering import common_units
 from shiftcal.functional.separation import evenly_spread
-from shiftcal.trained_models import Features, OutputKind, classes_of, features_of, logits_of
+from shiftcal.predictions import Predictions
+from shiftcal.trained_models import LEAST_PROBABILITY, Features, OutputKind, classes_of, features_of, logits_of
 
 _RATIO_BOUND = 10.0
 _MOST_ROWS_FOR_RATIO = 3_000
@@ -211,6 +213,58 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return None
         dense = features if self._reduction is None else self._reduction.transform(features)
         return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
+
+
+def calibrate_predictions(
+    source: Predictions,
+    target: Predictions,
+    source_features: NDArray[np.float64] | None = None,
+    target_features: NDArray[np.float64] | None = None,
+) -> tuple[Predictions, dict[str, float]]:
+    """Calibrated predictions for the target, and findings, from what a model said of both domains.
+
+    Args:
+        source: predictions for source rows with labels, best such that the model was not trained on.
+        target: predictions for target rows; labels, if there are any, are not looked at.
+        source_features: (N, F), rows as in `source`; without features the calibration has little to go by.
+        target_features: (M, F).
+
+    Raises:
+        InvalidInputError: no source labels, other classes, or features of other shapes.
+    """
+    if source.labels is None:
+        raise InvalidInputError("source predictions: expected labels (a column 'label'), and there are none")
+    if source.classes != target.classes:
+        raise InvalidInputError(
+            f"target predictions: expected the classes of the source {source.classes[:10]}, got {target.classes[:10]}"
+        )
+    features = [
+        _checked_features(given, len(predictions), name)
+        for given, predictions, name in (
+            (source_features, source, "source features"),
+            (target_features, target, "target features"),
+        )
+    ]
+    if (features[0] is None) != (features[1] is None):
+        raise InvalidInputError("features: expected those of both domains or of none")
+    logits = [
+        torch.from_numpy(domain.probabilities).clamp_min(LEAST_PROBABILITY).log() for domain in (source, target)
+    ]
+    scaling = ShiftScaling().fit(logits[0], features[0], torch.from_numpy(source.labels), logits[1], features[1])
+    probabilities, ratio = scaling.calibrate(logits[1], features[1])
+    calibrated = replace(target, probabilities=probabilities.numpy(), density_ratio=ratio.numpy())
+    return calibrated, scaling.findings
+
+
+def _checked_features(features: NDArray[np.float64] | None, num_rows: int, name: str) -> Tensor | None:
+    if features is None:
+        return None
+    if features.ndim != 2 or len(features) != num_rows or not np.isfinite(features).all():
+        raise InvalidInputError(
+            f"{name}: expected finite numbers of shape ({num_rows}, features), one row per prediction, "
+            f"got {features.dtype} of {features.shape}"
+        )
+    return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float64))
 
 
 def _sparse_reduction(

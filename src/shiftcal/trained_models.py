@@ -25,7 +25,7 @@ OutputKind = Literal["auto", "logits", "probabilities"]
 Features = Literal["auto", "input", "model", "none"] | Callable[[Any], Any]
 
 # Probabilities of zero, as trees give them, have no logarithm: they count as this.
-_LEAST_PROBABILITY = 1e-6
+LEAST_PROBABILITY = 1e-6
 _ROWS_AT_ONCE = 256
 
 
@@ -70,11 +70,11 @@ def classes_of(model: Any, num_columns: int, labels: Sequence[Any]) -> np.ndarra
     occurring = np.unique(np.asarray(labels))
     if len(occurring) == num_columns:
         return occurring
-    if np.issubdtype(occurring.dtype, np.integer) and 0 <= occurring.min() and occurring.max() < num_columns:
+    if np.issubdtype(occurring.dtype, np.integer) and occurring.min() >= 0 and occurring.max() < num_columns:
         return np.arange(num_columns)
     raise InvalidInputError(
-        f"y_source: the model gives {num_columns} columns, and the labels ({len(occurring)} different ones) do not say "
-        f"which column is which; expected column numbers from 0 to {num_columns - 1}, or labels of every class"
+        f"y_source: the model gives {num_columns} columns, and {len(occurring)} different labels do not say which "
+        f"column is which; expected column numbers from 0 to {num_columns - 1}, or labels of every class"
     )
 
 
@@ -99,7 +99,7 @@ def features_of(model: Any, inputs: Any, features: Features = "auto") -> np.ndar
     if features == "input" or (features == "auto" and is_vector):
         if not _is_numeric(inputs):
             raise InvalidInputError(
-                f"features='input' needs inputs that are arrays of numbers, got {type(inputs).__name__}; give a function"
+                f"features='input' needs arrays of numbers, got {type(inputs).__name__}; give a function instead"
             )
         return _as_table(inputs, "inputs")
     found = _features_of_model(model, inputs)
@@ -170,8 +170,8 @@ def _as_logits(outputs: Any, kind: OutputKind, num_rows: int | None) -> Tensor:
     values = values.double()
     if values.ndim != 2 or values.shape[1] < 2 or (num_rows is not None and len(values) != num_rows):
         raise InvalidInputError(
-            f"model: expected outputs of shape ({'rows' if num_rows is None else num_rows}, classes) with at least two "
-            f"classes, got {tuple(values.shape)}"
+            f"model: expected outputs of shape ({'rows' if num_rows is None else num_rows}, classes) with at least "
+            f"two classes, got {tuple(values.shape)}"
         )
     if not bool(torch.isfinite(values).all()):
         raise InvalidInputError("model: expected finite outputs, got NaN or infinity")
@@ -179,7 +179,7 @@ def _as_logits(outputs: Any, kind: OutputKind, num_rows: int | None) -> Tensor:
     if kind == "probabilities" and not sums_to_one:
         raise InvalidInputError("model: expected probabilities, rows of numbers in [0, 1] that sum to 1")
     if kind == "probabilities" or (kind == "auto" and sums_to_one):
-        return values.clamp_min(_LEAST_PROBABILITY).log()
+        return values.clamp_min(LEAST_PROBABILITY).log()
     return values
 
 

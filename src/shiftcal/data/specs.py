@@ -24,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiftcal.data.array_files import (
     ArrayNames,
@@ -238,3 +239,17 @@ def _own_size(inputs: Inputs, default_image_size: int) -> int:
 
 def _in_format(domain: Domain, image_format: ImageFormat) -> Domain:
     return dataclasses.replace(domain, inputs=domain.inputs.in_format(image_format))
+
+
+def load_features(spec: str) -> NDArray[np.float64]:
+    """Features (N, F) of a spec, without labels.
+
+    Raises:
+        InvalidInputError: the spec names something else than features.
+    """
+    inputs = load_domain(spec).inputs
+    if inputs.kind != "features":
+        raise InvalidInputError(
+            f"expected features (rows, features), got {inputs.kind} of shape {inputs.shape} in {spec!r}"
+        )
+    return np.asarray(inputs.fetch(np.arange(len(inputs), dtype=np.int64)).double().numpy())
