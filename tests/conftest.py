@@ -1,12 +1,16 @@
 """Small problems that tests of several layers share."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
+from shiftcal.vision_guard import import_timm
 
 # The networks of the tests are too small to gain from threads, and test processes that run side by side lose by them.
 torch.set_num_threads(1)
@@ -46,3 +50,21 @@ def features() -> ShiftProblem:
 @pytest.fixture
 def images() -> ShiftProblem:
     return image_problem()
+
+
+@pytest.fixture
+def many_images() -> ShiftProblem:
+    return image_problem(120)
+
+
+@pytest.fixture
+def tiny_transformer() -> nn.Module:
+    """A vision transformer of timm for the images above, with the same weights each time."""
+    if importlib.util.find_spec("timm") is None:
+        pytest.skip("timm is not installed")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformer: nn.Module = import_timm().models.vision_transformer.VisionTransformer(
+            img_size=8, patch_size=4, in_chans=1, num_classes=0, embed_dim=16, depth=2, num_heads=2
+        )
+    return transformer

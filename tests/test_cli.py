@@ -239,6 +239,38 @@ class TestEvaluate:
         assert metrics == {name: found[name] for name in METRICS}
 
 
+def test_calibrate_takes_the_tables_that_predict_writes(capsys: Capture) -> None:
+    for name in ("source", "far"):
+        succeed(f"predict run --data {name}.npz --out {name}.csv", capsys)
+        with np.load(f"{name}.npz") as arrays:
+            np.save(f"{name}_features.npy", arrays["x"])
+            rows = [
+                {**row, "label": label}
+                for row, label in zip(read_table(Path(f"{name}.csv")), arrays["y"], strict=True)
+            ]
+        with Path(f"{name}_labelled.csv").open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    features = "--source-features source_features.npy --target-features far_features.npy"
+    line = f"calibrate --source source_labelled.csv --target far.csv {features} --out calibrated.csv"
+    printed = succeed(line, capsys)
+    assert "Accuracy to be expected on the target" in printed
+    assert printed.endswith("60 predictions: calibrated.csv\n")
+    before, after = read_table(Path("far.csv")), read_table(Path("calibrated.csv"))
+    assert [row["predicted_class"] for row in after] == [row["predicted_class"] for row in before]
+    assert "target calibrated:" in succeed(line.replace("far.csv", "far_labelled.csv"), capsys)
+    assert "probabilities alone" in succeed(line.replace(features, ""), capsys) or "looks as on" in printed
+
+
+def test_calibrate_needs_source_labels(capsys: Capture) -> None:
+    succeed("predict run --data source.npz --out unlabelled.csv", capsys)
+    line = "calibrate --source unlabelled.csv --target unlabelled.csv --out out.csv"
+    assert main(line.split()) == 2
+    assert "a column 'label'" in capsys.readouterr().err
+    assert not Path("out.csv").exists()
+
+
 def test_compare_and_report(capsys: Capture) -> None:
     line = (
         "compare --tasks source.npz->far.npz --methods drl[ratio_bound=5],drl --seeds 1 --out compared --set epochs=1"

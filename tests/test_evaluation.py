@@ -7,7 +7,14 @@ from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import InvalidInputError
-from shiftcal.evaluation import evaluate, judge_pseudo_labels, predict_domain, summarize, verdict_on_estimate
+from shiftcal.evaluation import (
+    evaluate,
+    judge_pseudo_labels,
+    predict_domain,
+    summarize,
+    verdict_on_estimate,
+    verdict_on_sets,
+)
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
 from shiftcal.metrics import METRICS
@@ -141,6 +148,13 @@ def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: f
     assert verdict is not None
     assert "71.2%" in verdict
     assert words in verdict
+
+
+def test_prediction_sets_are_judged_with_and_without_labels() -> None:
+    sizes = {"mean_set_size_90": 2.345}
+    assert "90% of the time have 2.3 labels" in str(verdict_on_sets(sizes))
+    assert "hold it 87.1% of the time and have 2.3" in str(verdict_on_sets({**sizes, "set_coverage_90": 0.871}))
+    assert verdict_on_sets({}) is None
 
 
 def test_no_estimate_no_verdict() -> None:

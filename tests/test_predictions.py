@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from shiftcal.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, OutputError
-from shiftcal.prediction_tables import check_export_path, export_predictions
+from shiftcal.prediction_tables import check_export_path, export_predictions, read_prediction_table
 from shiftcal.predictions import ExampleImages, Predictions, load_predictions, plain_classes, save_predictions
 
 # Thirds have no short decimal form: a round trip through text has to keep them all the same.
@@ -190,3 +190,59 @@ def test_one_row_and_one_class_suffice(tmp_path: Path) -> None:
     )
     save_predictions(one, tmp_path / "p.npz")
     assert load_predictions(tmp_path / "p.npz").confidence.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
+def test_a_table_that_was_written_can_be_read(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    export_predictions(make_predictions(), tmp_path / f"table{suffix}")
+    read = read_prediction_table(tmp_path / f"table{suffix}")
+    assert read.classes == ("cat", "dog")
+    assert read.ids.tolist() == ["cat/1.png", "2", "größe, 3"]
+    np.testing.assert_allclose(read.probabilities, PROBABILITIES, rtol=1e-15)
+    assert read.labels is None
+
+
+def test_the_predictions_file_of_a_run_can_be_read_as_a_table(tmp_path: Path) -> None:
+    save_predictions(make_predictions(labels=True), tmp_path / "target.npz")
+    labels = read_prediction_table(tmp_path / "target.npz").labels
+    assert labels is not None
+    assert labels.tolist() == [1, 0, 1]
+
+
+def test_labels_and_rounded_probabilities_of_other_programs(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("label,probability_0,probability_1\n1,0.333,0.666\n0,1,0\n")
+    read = read_prediction_table(tmp_path / "t.csv")
+    assert read.labels is not None
+    assert read.labels.tolist() == [1, 0]
+    np.testing.assert_allclose(read.probabilities, np.array([[1 / 3, 2 / 3], [1.0, 0.0]]))
+    assert read.ids.tolist() == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "probability_<class>"),
+        ("a,b\n1,2\n", "probability_<class>"),
+        ("probability_0,probability_1\n0.9,0.9\n", "row 1 is"),
+        ("probability_0,probability_1\n-0.5,1.5\n", "row 1 is"),
+        ("probability_0,probability_1\nx,1\n", "something else than numbers"),
+        ("label,probability_0,probability_1\n7,0.5,0.5\n", "label '7' has no column"),
+    ],
+)
+def test_tables_without_probabilities_are_refused(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(InvalidInputError, match=words):
+        read_prediction_table(tmp_path / "t.csv")
+
+
+def test_a_missing_or_damaged_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError, match="no predictions"):
+        read_prediction_table(tmp_path / "t.csv")
+    (tmp_path / "t.npz").write_bytes(b"nonsense")
+    with pytest.raises(InvalidInputError, match="not a table of predictions"):
+        read_prediction_table(tmp_path / "t.npz")
+    (tmp_path / "t.txt").write_text("")
+    with pytest.raises(InvalidInputError, match="ends in"):
+        read_prediction_table(tmp_path / "t.txt")

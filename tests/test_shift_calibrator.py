@@ -51,7 +51,7 @@ def test_a_model_that_a_shift_made_overconfident_is_calibrated(model: LogisticRe
     assert before > 0.1
     assert after < before / 2
     assert calibrated.estimated_accuracy_ == pytest.approx(true_accuracy, abs=0.08)
-    assert "clusters" in calibrated.verdict_
+    assert "clusters" in str(calibrated.verdict_)
 
 
 def test_predictions_stay_the_models_own(model: LogisticRegression) -> None:

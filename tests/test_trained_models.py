@@ -95,6 +95,7 @@ def test_of_texts_a_pipeline_is_asked_what_its_last_step_sees() -> None:
     model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, OPINIONS)
     features = features_of(model, TEXTS)
     assert sparse.issparse(features)
+    assert features is not None
     assert features.shape == (12, 4)
 
 

@@ -98,6 +98,16 @@ def judge_pseudo_labels(
     return replace(rounds, true_precision=right.sum(axis=1) / chosen.sum(axis=1))
 
 
+def verdict_on_sets(target_metrics: Mapping[str, float | None], coverage: float = 0.9) -> str | None:
+    """In words, what prediction sets of a wanted coverage are like on the target; None where there are none."""
+    percent = round(100 * coverage)
+    size, covered = (target_metrics.get(f"{name}_{percent}") for name in ("mean_set_size", "set_coverage"))
+    if size is None:
+        return None
+    found = "" if covered is None else f" hold it {covered:.1%} of the time and"
+    return f"Prediction sets that are to hold the true label {percent}% of the time{found} have {size:.1f} labels."
+
+
 def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
     """In words, how far the estimate of the target's accuracy can be trusted; None where there is none."""
     if "estimated_accuracy" not in findings:

@@ -20,6 +20,7 @@ from shiftcal.evaluation import (
     predict_domain,
     summarize,
     verdict_on_estimate,
+    verdict_on_sets,
 )
 from shiftcal.files import check_writable_folder
 from shiftcal.fitted_model import FittedModel
@@ -175,11 +176,14 @@ def read_contents(folder: RunFolder) -> RunContents:
     if not folder.is_finished:
         raise InvalidInputError(f"the run in {str(folder.path)!r} is not finished; go on with --resume")
     card = folder.read_card()
-    verdict = verdict_on_estimate(card.get("findings", {}))
+    verdicts = {
+        "verdict": verdict_on_estimate(card.get("findings", {})),
+        "prediction sets": verdict_on_sets(folder.read_metrics()["target"]),
+    }
     name = config["method"] + (f" + {config['calibrator']}" if config["calibrator"] else "")
     return RunContents(
         name=name,
-        card={**({"verdict": verdict} if verdict else {}), "configuration": config, **card},
+        card={**{key: words for key, words in verdicts.items() if words}, "configuration": config, **card},
         history=folder.read_history(),
         source=load_predictions(folder.source_predictions),
         target=load_predictions(folder.target_predictions),

@@ -55,6 +55,8 @@ class FittedModel:
     """What prediction sets are made from; None if no source data was held out."""
     pseudo_labels: PseudoLabelRounds | None = None
     """What self-training took as labelled; None for other methods."""
+    num_target_rows: int = 0
+    """Of training, for networks that keep something per row of the target."""
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all rows, with calibrated logits."""
@@ -149,8 +151,10 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
     # The machine that loads a model need not have the device that it was trained on.
     plain["recipe"]["training"]["device"] = "auto"
     recipe = Recipe.from_names(**plain["recipe"] | ({} if backbone is None else {"backbone": backbone}))
+    # Models that were written before methods kept something per row of the target have no such entry.
+    num_target_rows = plain.get("num_target_rows", 0)
     network = _network_without_weights(
-        recipe, tuple(plain["input_shape"]), len(plain["classes"]), plain["has_target"]
+        recipe, tuple(plain["input_shape"]), len(plain["classes"]), plain["has_target"], num_target_rows
     )
     try:
         network.load_state_dict(plain["network"])
@@ -170,16 +174,21 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         findings=plain["findings"],
         conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
+        num_target_rows=num_target_rows,
     )
 
 
-def _network_without_weights(recipe: Recipe, shape: tuple[int, ...], num_classes: int, has_target: bool) -> nn.Module:
+def _network_without_weights(
+    recipe: Recipe, shape: tuple[int, ...], num_classes: int, has_target: bool, num_target_rows: int
+) -> nn.Module:
     """A network of the right form; all that it is to know, pretrained weights included, is in the checkpoint."""
     backbone = recipe.backbone
     if isinstance(backbone, str):
         backbone = backbone.removesuffix(PRETRAINED_SUFFIX)
     statistics = InputStatistics(torch.zeros(shape[0]), torch.ones(shape[0]))
-    blueprint = Blueprint(lambda: build_backbone(backbone, shape, statistics), num_classes, has_target)
+    blueprint = Blueprint(
+        lambda: build_backbone(backbone, shape, statistics), num_classes, has_target, num_target_rows
+    )
     network: nn.Module = recipe.method.build(blueprint)
     return network
 
@@ -199,6 +208,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "findings": dict(model.findings),
         "conformity": None if model.conformity is None else list(model.conformity),
         "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
+        "num_target_rows": model.num_target_rows,
     }
 
 

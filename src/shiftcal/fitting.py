@@ -123,8 +123,8 @@ def _initial_weights(source: LabelledDomain, recipe: Recipe) -> dict[str, Tensor
     model = load_model(Path(run) / CHECKPOINT_FILE, backbone=own_backbone)
     if (model.input_shape, model.classes) != (source.inputs.shape, source.classes):
         raise InvalidInputError(
-            f"initial_run {run!r} takes inputs of shape {model.input_shape} for the classes {model.classes}; expected "
-            f"a run on the same kind of data: {source.inputs.shape} and {source.classes}"
+            f"initial_run {run!r} takes inputs of shape {model.input_shape} for the classes {model.classes}; "
+            f"expected a run on data like the source's: {source.inputs.shape} and {source.classes}"
         )
     classifier = next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
     if classifier is None:

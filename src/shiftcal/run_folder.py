@@ -28,7 +28,7 @@ import yaml
 from shiftcal.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.files import written_whole
 from shiftcal.fitted_model import FittedModel
-from shiftcal.training.checkpoint import FORMAT_VERSION
+from shiftcal.training.checkpoint import CHECKPOINT_FILE, FORMAT_VERSION
 
 _RECORDED_PACKAGES = ("shiftcal", "torch", "lightning-fabric", "numpy", "scikit-learn", "timm", "torchvision")
 
@@ -57,7 +57,7 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path:
         """The model."""
-        return self.path / "checkpoint.pt"
+        return self.path / CHECKPOINT_FILE
 
     @property
     def source_predictions(self) -> Path:

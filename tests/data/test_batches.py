@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -173,6 +174,30 @@ def test_soft_labels_are_one_hot_for_the_source_and_as_chosen_for_pseudo_labelle
     ):
         expected = torch.from_numpy(soft[0 if row == TARGET_START + 19 else 1]) if is_pseudo else torch.eye(3)[label]
         assert torch.equal(distribution, expected)
+
+
+@pytest.mark.parametrize("soft", [None, np.array([[0.1, 0.2, 0.7], [0.0, 0.5, 0.0]], dtype=np.float32)])
+def test_pseudo_labels_may_stay_with_the_target(soft: NDArray[np.float32] | None) -> None:
+    pseudo = PseudoLabels(rows=np.array([19, 4]), labels=np.array([2, 1]), soft_labels=soft)
+    plan = BatchPlan(batch_size=4, target_multiple=2, pseudo_labels_join_source=False)
+    batches = draw(make_problem(pseudo=pseudo), plan)
+    assert equal(batches, draw(make_problem(), plan))
+    assert not any(batch.is_pseudo.any() for batch in batches)
+    given = {19: torch.tensor([0.0, 0.0, 1.0]), 4: torch.tensor([0.0, 1.0, 0.0])}
+    if soft is not None:
+        given = {19: torch.from_numpy(soft[0]), 4: torch.from_numpy(soft[1])}
+    for batch in batches:
+        assert batch.target_rows is not None
+        assert batch.target_soft_labels is not None
+        for row, distribution in zip(batch.target_rows.tolist(), batch.target_soft_labels, strict=True):
+            assert torch.equal(distribution, given.get(row, torch.zeros(3)))
+
+
+def test_target_rows_have_labels_only_where_a_method_keeps_them_there() -> None:
+    pseudo = PseudoLabels(rows=np.array([19, 4]), labels=np.array([2, 1]))
+    joined = draw(make_problem(pseudo=pseudo), BatchPlan(batch_size=4))
+    none_yet = draw(make_problem(), BatchPlan(batch_size=4, pseudo_labels_join_source=False))
+    assert all(batch.target_soft_labels is None for batch in (*joined, *none_yet))
 
 
 def test_progress_goes_from_zero_to_one_over_all_epochs() -> None:

@@ -140,6 +140,27 @@ def test_strong_views_of_features_are_refused() -> None:
         ViewMaker(seed=0, step=0).strong(torch.zeros(4, 7))
 
 
+def test_strong_views_of_features_miss_half_of_the_values() -> None:
+    features = 5 + torch.rand(400, 6, generator=torch.Generator().manual_seed(0))
+    means = torch.arange(6.0).reshape(1, 6) - 10
+    made = ViewMaker(seed=0, step=0).strong(features, missing=means)
+    missing = made != features
+    assert torch.equal(made[missing], means.expand_as(made)[missing])
+    assert 0.4 < missing.float().mean(dim=0).min() <= missing.float().mean(dim=0).max() < 0.6
+    maker = ViewMaker(seed=0, step=0)
+    assert torch.equal(maker.strong(features, missing=means), made)
+    assert not torch.equal(maker.strong(features, missing=means), made)
+
+
+def test_processes_miss_the_same_features_as_one_process() -> None:
+    features, means = torch.rand(12, 5), torch.full((1, 5), -1.0)
+    parts = [
+        ViewMaker(seed=1, step=2, rank=rank, world_size=3).strong(shard, missing=means)
+        for rank, shard in enumerate(features.chunk(3))
+    ]
+    assert torch.equal(torch.cat(parts), ViewMaker(seed=1, step=2).strong(features, missing=means))
+
+
 @kinds
 @pytest.mark.parametrize("images", [torch.zeros(3, 8, 8), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)])
 def test_what_is_no_float_image_is_refused(kind: str, images: Tensor) -> None:

@@ -9,7 +9,7 @@ from shiftcal.models.networks import Blueprint
 
 
 def outlook(epoch: int, outputs: Outputs, num_epochs: int = 10) -> EpochOutlook:
-    return EpochOutlook(epoch, num_epochs, lambda: outputs, lambda: outputs)
+    return EpochOutlook(epoch, num_epochs, lambda: outputs, lambda: outputs, torch.empty(0, dtype=torch.int64))
 
 
 def random_outputs(num_rows: int = 60) -> Outputs:

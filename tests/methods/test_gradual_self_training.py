@@ -31,7 +31,8 @@ def test_the_part_grows_from_the_most_source_like_rows_to_all_of_them(blueprint:
     network = method.build(blueprint)
     sizes, furthest = [], []
     for epoch in range(10):
-        chosen = method.choose_pseudo_labels(network, EpochOutlook(epoch, 10, lambda: source, lambda: target))
+        outlook = EpochOutlook(epoch, 10, lambda: source, lambda: target, torch.zeros(len(source.logits)))
+        chosen = method.choose_pseudo_labels(network, outlook)
         if chosen is not None:
             sizes.append(len(chosen))
             furthest.append(int(chosen.rows.max()))

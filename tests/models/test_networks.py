@@ -122,6 +122,15 @@ def test_a_joint_pass_normalises_by_the_mixture_and_keeps_its_statistics(network
     assert same(buffers(network), buffers(twin))
 
 
+def test_a_joint_pass_gives_the_parts_back_in_their_order(network: Classifier) -> None:
+    network.eval()
+    parts = [torch.randn(size, 3) for size in (2, 5, 1)]
+    for part, outputs in zip(parts, classify_jointly(network, *parts), strict=True):
+        logits, features = network(part)
+        torch.testing.assert_close(outputs.logits, logits)
+        torch.testing.assert_close(outputs.features, features)
+
+
 def test_a_fixed_layer_passes_gradients_on_and_takes_none() -> None:
     torch.manual_seed(0)
     layer, features = nn.Linear(4, 3), torch.randn(5, 4, requires_grad=True)

@@ -8,7 +8,12 @@ from shiftcal.training.optimizers import build_optimizer, build_schedule, schedu
 
 @pytest.mark.parametrize(
     ("schedule", "expected"),
-    [("constant", [1, 1, 1, 1]), ("cosine", [1, 0.5, 0.1464466, 0]), ("step", [1, 0.1, 0.01, 0.001])],
+    [
+        ("constant", [1, 1, 1, 1]),
+        ("cosine", [1, 0.5, 0.1464466, 0]),
+        ("cosine-7/16", [1, 0.7730105, 0.5141027, 0.1950903]),
+        ("step", [1, 0.1, 0.01, 0.001]),
+    ],
 )
 def test_schedules_at_a_few_points(schedule: Schedule, expected: list[float]) -> None:
     factor = schedule_factor(schedule)

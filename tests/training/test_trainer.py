@@ -16,6 +16,7 @@ from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.models.networks import Classifier
 from shiftcal.recipe import Recipe
+from shiftcal.training.trainer import _moving_average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +151,42 @@ def test_moving_average_is_what_predicts(features: ShiftProblem) -> None:
         )
 
     assert not torch.equal(logits(fitted(0.0), features), logits(fitted(0.99), features))
+
+
+def test_moving_average_is_short_at_first_and_copies_what_has_no_average() -> None:
+    network = torch.nn.BatchNorm1d(1)
+    average = _moving_average(network, 0.3)
+    assert average is not None
+    expected = 0.0
+    for step, share in enumerate([1, 1 - 2 / 11, 1 - 3 / 12, 1 - 0.3, 1 - 0.3]):
+        with torch.no_grad():
+            network.weight.fill_(step)
+        assert network.num_batches_tracked is not None
+        network.num_batches_tracked += 7
+        average.update_parameters(network)
+        expected += share * (step - expected)
+        assert average.module.get_parameter("weight").item() == pytest.approx(expected)
+        assert average.module.get_buffer("num_batches_tracked") == network.num_batches_tracked
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogsSometimes(SourceOnly):
+    """Logs the label of the first row, where it is not 0."""
+
+    def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
+        (update,) = super().training_step(network, batch)
+        label = batch.source_labels[0]
+        yield Update(TASK, update.loss, {"always": label.float(), **({"sometimes": label} if label else {})})
+
+
+def test_what_some_steps_do_not_log_has_the_mean_of_the_others(
+    features: ShiftProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("shiftcal.methods").methods.METHODS, "logs-sometimes", LogsSometimes)
+    training = {"epochs": 1, "batch_size": 1, "validation_fraction": 0.0}
+    record = fit_model(features, Recipe.from_names("logs-sometimes", training=training)).history[0]
+    # Classes 0, 1 and 2 are equally many.
+    assert (record["always"], record["sometimes"]) == pytest.approx((1.0, 1.5))
 
 
 def test_divergence_is_an_error_with_advice(features: ShiftProblem) -> None:

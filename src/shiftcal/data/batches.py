@@ -67,6 +67,8 @@ class BatchPlan:
     """Of the global batch, over all processes."""
     target_multiple: int = 1
     """Target rows for each source row."""
+    pseudo_labels_join_source: bool = True
+    """Whether pseudo-labelled rows are drawn as if they were source rows, or stay with the target."""
     seed: int = 0
     rank: int = 0
     world_size: int = 1
@@ -98,6 +100,9 @@ class Batch(NamedTuple):
     """Makes weak and strong views of inputs on demand."""
     progress: float
     """The share of training that lies behind, from 0 to below 1, for weights that grow or fall."""
+    target_soft_labels: Tensor | None = None
+    """(B, C) what the method chose for the target rows, 0 where it chose nothing: for methods whose pseudo-labels do
+    not join the source, and None for these too in epochs without any."""
 
 
 class _RawBatch(NamedTuple):
@@ -110,6 +115,7 @@ class _RawBatch(NamedTuple):
     is_pseudo: Tensor
     target_inputs: Tensor | None
     target_rows: Tensor | None
+    target_soft_labels: Tensor | None
 
 
 def iterate_batches(
@@ -135,7 +141,7 @@ def iterate_batches(
     for raw in loader:
         position = epoch * num_steps + raw.step
         views = ViewMaker(plan.seed, position, plan.rank, plan.world_size, plan.horizontal_flip)
-        source_inputs, source_labels, soft_labels, is_pseudo, target_inputs, target_rows = (
+        source_inputs, source_labels, soft_labels, is_pseudo, target_inputs, target_rows, target_soft_labels = (
             None if part is None else part.to(device, non_blocking=True) for part in raw[1:]
         )
         assert source_inputs is not None
@@ -151,6 +157,7 @@ def iterate_batches(
             target_rows,
             views,
             position / (num_epochs * num_steps),
+            target_soft_labels,
         )
 
 
@@ -164,13 +171,16 @@ class _EpochBatches(Dataset[_RawBatch]):
         self._last_permutation: dict[int, tuple[int, Rows]] = {}
 
     def __getitem__(self, step: int) -> _RawBatch:
-        rows = self._rows(_SOURCE, self.problem.num_labelled, step, self.plan.batch_size)
+        joined = self.plan.pseudo_labels_join_source
+        num_labelled = self.problem.num_labelled if joined else len(self.problem.source)
+        rows = self._rows(_SOURCE, num_labelled, step, self.plan.batch_size)
         labelled = (self._inputs(rows), *self._labels(rows), torch.from_numpy(rows >= len(self.problem.source)))
         target = self.problem.target
         if target is None:
-            return _RawBatch(step, *labelled, None, None)
+            return _RawBatch(step, *labelled, None, None, None)
         target_rows = self._rows(_TARGET, len(target), step, self.plan.batch_size * self.plan.target_multiple)
-        return _RawBatch(step, *labelled, target.inputs.fetch(target_rows), torch.from_numpy(target_rows))
+        chosen = None if joined else self._chosen_for(target_rows)
+        return _RawBatch(step, *labelled, target.inputs.fetch(target_rows), torch.from_numpy(target_rows), chosen)
 
     def _inputs(self, rows: Rows) -> Tensor:
         """Inputs of rows of source and pseudo-labelled target put end to end."""
@@ -199,6 +209,23 @@ class _EpochBatches(Dataset[_RawBatch]):
         if pseudo is not None and pseudo.soft_labels is not None:
             soft_labels[~from_source] = pseudo.soft_labels[pseudo_rows]
         return torch.from_numpy(labels), torch.from_numpy(soft_labels)
+
+    def _chosen_for(self, target_rows: Rows) -> Tensor | None:
+        """What was chosen as labels of target rows, as distributions; 0 where nothing was."""
+        source, target, pseudo = self.problem.source, self.problem.target, self.problem.pseudo_labels
+        if pseudo is None:
+            return None
+        assert target is not None
+        positions = np.full(len(target), -1, dtype=np.int64)
+        positions[pseudo.rows] = np.arange(len(pseudo))
+        drawn = positions[target_rows]
+        known = drawn >= 0
+        chosen = np.zeros((len(target_rows), len(source.classes)), dtype=np.float32)
+        if pseudo.soft_labels is None:
+            chosen[known, pseudo.labels[drawn[known]]] = 1
+        else:
+            chosen[known] = pseudo.soft_labels[drawn[known]]
+        return torch.from_numpy(chosen)
 
     def _rows(self, domain: int, num_rows: int, step: int, batch_size: int) -> Rows:
         """This process's slice of the rows of a step: one permutation after the other, cut into batches."""

@@ -3,6 +3,9 @@
 A weak view is a random mirror image and a shift by up to an eighth of the side. A strong view is a weak one, then
 two random operations of `image_operations.OPERATIONS`, each with a magnitude of its own, and a grey square of half
 the side (Cutout). As in the PyTorch code in common use, a drawn operation is carried out with probability one half.
+
+Features have no such operations, so what follows is ours: a weak view is the features themselves, and in a strong one
+half of the values, chosen at random, are missing.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ LARGEST_SHIFT = 0.125
 NUM_OPERATIONS = 2
 OPERATION_PROBABILITY = 0.5
 CUT_OUT_SIDE = 0.5
+MISSING_SHARE = 0.5
 
 _NAMES = tuple(OPERATIONS)
 
@@ -58,17 +62,26 @@ class ViewMaker:
         _check_images(images)
         return self._weak(images, self._next_generator())
 
-    def strong(self, images: Tensor) -> Tensor:
+    def strong(self, images: Tensor, *, missing: Tensor | None = None) -> Tensor:
         """Images (N, C, H, W) in [0, 1], C = 1 or 3, strongly changed at random, in [0, 1] again.
 
+        Args:
+            images: or features (N, D), of which half are replaced at random.
+            missing: what stands for a missing value of each feature, such as its mean; not used for images.
+
         Raises:
-            InvalidInputError: for features, for other numbers of channels, or images that are not float32.
+            InvalidInputError: for features without `missing`, for other numbers of channels, or images that are not
+                float32.
         """
         if images.ndim == 2:
-            raise InvalidInputError(
-                f"strong views need images (N, C, H, W), got features of shape {tuple(images.shape)}; "
-                "choose a method without strong views for features"
-            )
+            if missing is None:
+                raise InvalidInputError(
+                    f"strong views need images (N, C, H, W), got features of shape {tuple(images.shape)}; "
+                    "pass the means of the features as `missing`"
+                )
+            shape = (self._num_global(images), images.shape[1])
+            replaced = torch.rand(shape, generator=self._next_generator()) < MISSING_SHARE
+            return torch.where(self._own_rows(replaced, len(images)).to(images.device), missing, images)
         _check_images(images)
         if images.shape[1] not in (1, 3):
             raise InvalidInputError(f"strong views need images of 1 or 3 channels, got {images.shape[1]}")

@@ -1,8 +1,8 @@
 """Labels of target rows from the centres of their own features, and which of them the source agrees with.
 
 Labels by centres: Liang, Hu, Feng, "Do We Really Need to Access the Source Data? Source Hypothesis Transfer for
-Unsupervised Domain Adaptation", ICML 2020, Eq. 4 to 6. Agreement in two ways: Xu et al., "CDTrans: Cross-domain
-Transformer for Unsupervised Domain Adaptation", ICLR 2022, section 3.2.
+Unsupervised Domain Adaptation", ICML 2020. Agreement in two ways: Xu et al., "CDTrans: Cross-domain Transformer for
+Unsupervised Domain Adaptation", ICLR 2022.
 """
 
 from __future__ import annotations
@@ -61,4 +61,5 @@ def _similarities(directions: Tensor, memberships: Tensor) -> Tensor:
 
 def _nearest(directions: Tensor, others: Tensor) -> Tensor:
     """(N,) the number of the most similar of (M, F) for each of (N, F), all of unit length."""
-    return torch.cat([(part @ others.T).argmax(dim=-1) for part in directions.split(_ROWS_AT_ONCE)])
+    parts = torch.split(directions, _ROWS_AT_ONCE)
+    return torch.cat([(part @ others.T).argmax(dim=-1) for part in parts])

@@ -32,7 +32,7 @@ def early_learning_loss(logits: Tensor, remembered: Tensor) -> Tensor:
     """mean_i log(1 - <t_i, softmax(logits_i)>): smaller, the nearer predictions stay to what was learned early.
 
     Liu, Niles-Weed, Razavian, Fernandez-Granda, "Early-Learning Regularization Prevents Memorization of Noisy
-    Labels", NeurIPS 2020, Eq. 6.
+    Labels", NeurIPS 2020.
 
     Args:
         logits: (N, C).
@@ -45,7 +45,7 @@ def early_learning_loss(logits: Tensor, remembered: Tensor) -> Tensor:
 def neighbour_entropy(features: Tensor, temperature: float) -> Tensor:
     """mean_i H( softmax_{j != i} cos(f_i, f_j) / temperature ): small where each row has few near neighbours.
 
-    Saito, Kim, Sclaroff, Saenko, "Universal Domain Adaptation through Self-Supervision", NeurIPS 2020, Eq. 2 and 3.
+    Saito, Kim, Sclaroff, Saenko, "Universal Domain Adaptation through Self-Supervision", NeurIPS 2020.
 
     Args:
         features: (N, F); fewer than two rows have no neighbours and give 0.

@@ -24,12 +24,17 @@ class Selection(NamedTuple):
     """(K,) class numbers."""
 
 
+def num_warmup_epochs(num_epochs: int, warmup_share: float) -> int:
+    """Epochs on the source alone."""
+    # Rounded first: 0.3 * 10 is more than 3 in floating point.
+    return math.ceil(round(warmup_share * num_epochs, 9))
+
+
 def growing_portion(
     epoch: int, num_epochs: int, *, warmup_share: float, first_portion: float, last_portion: float
 ) -> float | None:
     """The portion to select before an epoch, growing evenly to the last epoch; None during the warm-up."""
-    # Rounded first: 0.3 * 10 is more than 3 in floating point.
-    num_warmup = math.ceil(round(warmup_share * num_epochs, 9))
+    num_warmup = num_warmup_epochs(num_epochs, warmup_share)
     if epoch < num_warmup:
         return None
     grown = (epoch - num_warmup) / max(num_epochs - num_warmup - 1, 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
@@ -20,7 +20,7 @@ from shiftcal.models.networks import Blueprint
 from shiftcal.options import option
 
 OptimizerKind = Literal["adamw", "sgd"]
-Schedule = Literal["constant", "cosine", "step"]
+Schedule = Literal["constant", "cosine", "cosine-7/16", "step"]
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
 
 TASK = "task"
@@ -52,7 +52,8 @@ class Update:
 class OptimizerPlan:
     """Parameters that are trained together, and how."""
 
-    parameters: Iterable[nn.Parameter]
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]]
+    """Or groups of them as torch has them, each `params` with an `lr` of its own."""
     kind: OptimizerKind
     learning_rate: float
     weight_decay: float
@@ -69,6 +70,8 @@ class EpochOutlook:
     """Outputs for all source rows that are trained on, in order, by the network as it stands."""
     predict_target: Callable[[], Outputs]
     """The same for all target rows."""
+    source_labels: Tensor
+    """(N,) class numbers of the source rows."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +93,25 @@ class Method(ABC, Generic[NetworkT]):
 
     needs_target: ClassVar[bool] = False
     """Whether training without a target is an error."""
-    target_multiple: ClassVar[int] = 1
-    """Target rows for each source row of a batch."""
+    needs_transformer: ClassVar[bool] = False
+    """Whether the backbone must be a vision transformer of timm."""
+    pseudo_labels_join_source: ClassVar[bool] = True
+    """Whether pseudo-labelled rows are drawn as if they were source rows, or stay with the target."""
 
     learning_rate: float = option(1e-3, "step size of the task network", above=0)
     weight_decay: float = option(5e-4, "weight decay of all networks", at_least=0)
     optimizer: OptimizerKind = option("adamw", "adamw, or sgd with Nesterov momentum 0.9")
-    schedule: Schedule = option("cosine", "fall of the step sizes; step: to a tenth after each third")
-    ema_decay: float = option(
-        0.0, "predict with a moving average of the weights; 0 turns it off", at_least=0, below=1
+    schedule: Schedule = option(
+        "cosine", "fall of the step sizes; cosine-7/16: only to a fifth; step: to a tenth after each third"
     )
+    ema_decay: float = option(
+        0.0, "predict with a moving average of the weights, a shorter one at first; 0: off", at_least=0, below=1
+    )
+
+    @property
+    def target_multiple(self) -> int:
+        """Target rows for each source row of a batch."""
+        return 1
 
     @abstractmethod
     def build(self, blueprint: Blueprint) -> NetworkT:
@@ -122,9 +134,12 @@ class Method(ABC, Generic[NetworkT]):
         return {TASK: self.optimizer_plan(network.parameters())}
 
     def optimizer_plan(
-        self, parameters: Iterable[nn.Parameter], *, learning_rate: float | None = None
+        self,
+        parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        *,
+        learning_rate: float | None = None,
     ) -> OptimizerPlan:
-        """The shared options as a plan, for some parameters."""
+        """The shared options as a plan, for some parameters or groups of them."""
         rate = self.learning_rate if learning_rate is None else learning_rate
         return OptimizerPlan(parameters, self.optimizer, rate, self.weight_decay, self.schedule)
 

@@ -43,7 +43,7 @@ class GradualSelfTraining(SourceOnly):
 
     needs_target: ClassVar[bool] = True
 
-    warmup_share: float = option(0.3, "share of the epochs on the source alone", above=0, below=1)
+    warmup_share: float = option(0.3, "share of the epochs on the source alone", at_least=0, below=1)
     first_portion: float = option(0.2, "of the target to reach at first", above=0, at_most=1)
     dropped_share: float = option(0.1, "of the part reached to leave out, the least confident", at_least=0, below=1)
     dropout_rate: float = option(0.5, "probability that a feature is dropped in training", at_least=0, below=1)

@@ -12,6 +12,8 @@ from shiftcal.errors import CheckpointError
 from shiftcal.files import written_whole
 
 FORMAT_VERSION = 1
+# In the folder of a run.
+CHECKPOINT_FILE = "checkpoint.pt"
 
 
 def save_checkpoint(content: dict[str, Any], path: Path) -> None:

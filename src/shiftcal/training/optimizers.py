@@ -38,6 +38,8 @@ def schedule_factor(schedule: Schedule) -> Callable[[float], float]:
     factors: dict[Schedule, Callable[[float], float]] = {
         "constant": lambda _: 1.0,
         "cosine": lambda done: (1 + math.cos(math.pi * min(done, 1.0))) / 2,
+        # cos(7 pi t / 16): the schedule of FixMatch and those that follow it; it ends at a fifth.
+        "cosine-7/16": lambda done: math.cos(7 * math.pi / 16 * min(done, 1.0)),
         "step": lambda done: 0.1 ** math.floor(min(done, 1.0) * 3),
     }
     return factors[schedule]

@@ -22,7 +22,10 @@ class TrainingOptions:
     """Options of the engine."""
 
     epochs: int | None = option(None, f"passes over the source; None: about {DEFAULT_STEPS} steps", at_least=1)
-    batch_size: int = option(64, "source rows in a batch (over all processes), and as many target rows", at_least=1)
+    initial_run: str | None = option(None, "folder of a finished run whose classifier training starts from")
+    batch_size: int = option(
+        64, "source rows in a batch (over all processes); target rows: as many, or a multiple", at_least=1
+    )
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
     random_state: int = option(0, "seed of everything random", at_least=0)
     precision: Literal["fp32", "bf16"] = option("fp32", "bf16 computes in mixed bfloat16")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
@@ -47,6 +47,8 @@ class Progress:
     """Next step within the epoch."""
     totals: dict[str, float] = field(default_factory=dict)
     """Sums of what the steps of this epoch logged."""
+    num_logged: dict[str, int] = field(default_factory=dict)
+    """How many steps logged each: a step leaves out what has no value in it."""
     history: list[EpochRecord] = field(default_factory=list)
     pseudo_labels: PseudoLabels | None = None
     pseudo_label_rounds: PseudoLabelRounds | None = None
@@ -77,6 +79,7 @@ class Trainer:
         self.plan = BatchPlan(
             batch_size=options.batch_size,
             target_multiple=method.target_multiple,
+            pseudo_labels_join_source=method.pseudo_labels_join_source,
             seed=options.random_state,
             rank=fabric.global_rank,
             world_size=fabric.world_size,
@@ -157,6 +160,7 @@ class Trainer:
             progress.step += 1
             for name, value in logged.items():
                 progress.totals[name] = progress.totals.get(name, 0.0) + value
+                progress.num_logged[name] = progress.num_logged.get(name, 0) + 1
             bar.set_postfix({name: f"{value:.3f}" for name, value in logged.items()}, refresh=False)
             bar.update()
             if save is not None and any_process(self.fabric, interruption.requested):
@@ -215,7 +219,13 @@ class Trainer:
         if target is None:
             return None
         predict_target = cache(lambda: self.predict(target.inputs))
-        outlook = EpochOutlook(progress.epoch, self.num_epochs, lambda: self.predict(source.inputs), predict_target)
+        outlook = EpochOutlook(
+            progress.epoch,
+            self.num_epochs,
+            lambda: self.predict(source.inputs),
+            predict_target,
+            torch.from_numpy(source.labels),
+        )
         chosen = self.method.choose_pseudo_labels(self.predictor, outlook)
         if chosen is None or len(chosen) == 0:
             return None
@@ -230,12 +240,12 @@ class Trainer:
     def _close_epoch(self, seconds: float) -> EpochRecord:
         progress = self.progress
         record: EpochRecord = {"epoch": progress.epoch + 1}
-        record |= {name: total / self.num_steps for name, total in progress.totals.items()}
+        record |= {name: total / progress.num_logged[name] for name, total in progress.totals.items()}
         if progress.pseudo_label_rounds is not None:
             record |= progress.pseudo_label_rounds.record(progress.epoch + 1, len(self.problem.source.classes))
         record["seconds"] = round(seconds, 3)
         progress.history.append(record)
-        progress.epoch, progress.step, progress.totals = progress.epoch + 1, 0, {}
+        progress.epoch, progress.step, progress.totals, progress.num_logged = progress.epoch + 1, 0, {}, {}
         return record
 
     def _bar(self) -> Any:
@@ -258,6 +268,7 @@ class Trainer:
             "epoch": progress.epoch,
             "step": progress.step,
             "totals": dict(progress.totals),
+            "num_logged": dict(progress.num_logged),
             "history": [dict(record) for record in progress.history],
             "pseudo_labels": None if pseudo is None else _as_tensors(pseudo),
             "pseudo_label_rounds": None if rounds is None else rounds.as_tensors(),
@@ -276,6 +287,8 @@ class Trainer:
             epoch=state["epoch"],
             step=state["step"],
             totals=dict(state["totals"]),
+            # In states from before they were counted, every step logged everything.
+            num_logged=dict(state.get("num_logged", dict.fromkeys(state["totals"], state["step"]))),
             history=[dict(record) for record in state["history"]],
             pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
             pseudo_label_rounds=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
@@ -285,7 +298,19 @@ class Trainer:
 def _moving_average(network: nn.Module, decay: float) -> AveragedModel | None:
     if decay == 0:
         return None
-    update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+
+    @torch.no_grad()
+    def update(kept: Sequence[Tensor], given: Sequence[Tensor], num_averaged: Tensor | int) -> None:
+        # A short average at first: with 0.999 from the start, the weights of the first step would still be a third
+        # of the average after a thousand steps.
+        count = int(num_averaged)
+        share = 1 - min(decay, (1 + count) / (10 + count))
+        for own, new in zip(kept, given, strict=True):
+            if own.is_floating_point():
+                own.lerp_(new, share)
+            else:  # there is no average of counters and class numbers
+                own.copy_(new)
+
     return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
 
 

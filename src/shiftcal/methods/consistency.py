@@ -1,0 +1,64 @@
+"""What methods share that train on two views of unlabelled inputs: the views, one pass over them, the settings.
+
+The source is what is labelled, the target what is not. Settings are those of FixMatch (Sohn et al., NeurIPS 2020),
+which later methods took over: 7 target rows for each source row, SGD with Nesterov momentum, a step size of 0.03 that
+falls as cos(7 pi t / 16), a moving average of the weights with decay 0.999 for prediction. Two things are the
+engine's own: weight decay reaches biases and normalisation layers too (published code spares them), and the moving
+average is shorter in the first steps. On a CPU a smaller `unlabelled_multiple` saves most of the time.
+
+A weak view of features is the features themselves; in a strong one half of them are replaced by their source means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from shiftcal.data.batches import Batch
+from shiftcal.methods.base import OptimizerKind, Schedule
+from shiftcal.methods.source_only import SourceOnly
+from shiftcal.models.networks import Classifier, DomainOutputs, classify_jointly
+from shiftcal.options import option
+
+
+class ViewOutputs(NamedTuple):
+    """What a classifier gives for the views of a batch."""
+
+    labelled: DomainOutputs
+    """Of weak views of the source."""
+    weak: DomainOutputs
+    """Of weak views of the target."""
+    strong: DomainOutputs
+    """Of strong views of the same rows."""
+
+
+def classify_views(network: Classifier, batch: Batch) -> ViewOutputs:
+    """All views of a batch in one pass, so that batch norm sees one mixture of them.
+
+    Published code interleaves the rows of the views for that, since its devices take slices of the whole. Here every
+    process has its own part of each view: they are put end to end, and taken apart at the same places.
+    """
+    assert batch.target_inputs is not None
+    views = batch.views
+    labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs)
+    strong = views.strong(batch.target_inputs, missing=network.backbone.mean)
+    return ViewOutputs(*classify_jointly(network, labelled, weak, strong))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencyMethod(SourceOnly):
+    """Base of methods whose predictions on weak views supervise strong ones."""
+
+    needs_target: ClassVar[bool] = True
+
+    learning_rate: float = option(0.03, "step size of the task network", above=0)
+    optimizer: OptimizerKind = option("sgd", "adamw, or sgd with Nesterov momentum 0.9")
+    schedule: Schedule = option("cosine-7/16", "fall of the step sizes; as published, to a fifth")
+    ema_decay: float = option(0.999, "of the average of the weights that predicts; 0: off", at_least=0, below=1)
+    unlabelled_weight: float = option(1.0, "w, of the loss on the target", at_least=0)
+    unlabelled_multiple: int = option(7, "target rows for each source row of a batch", at_least=1)
+
+    @property
+    def target_multiple(self) -> int:
+        """As the option says."""
+        return self.unlabelled_multiple
