@@ -50,8 +50,9 @@ def logistic_regression(seed: int) -> Any:
 
 def gradient_boosting(seed: int) -> Any:
     """Trees, of which probabilities are often zero."""
-    # With a thousand columns and 65 classes boosting takes an hour; on leading components, seconds.
-    boosting = HistGradientBoostingClassifier(max_iter=60, learning_rate=0.1, random_state=seed)
+    # With a thousand columns and 65 classes boosting takes an hour; on leading components, seconds. Without the
+    # penalty it diverges on one of the sources (held-out accuracy .25 against .85).
+    boosting = HistGradientBoostingClassifier(max_iter=40, l2_regularization=1.0, random_state=seed)
     return make_pipeline(PCA(48, random_state=seed), boosting)
 
 
