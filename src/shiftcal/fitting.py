@@ -68,7 +68,7 @@ def fit_model(
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
         # A run that goes on has all weights in its own checkpoint.
         initial_weights = None if resumes else _initial_weights(problem.source, recipe)
-        trainer = _prepared_trainer(replace(problem, source=train_part), recipe, fabric, initial_weights)
+        trainer = _prepared_trainer(replace(problem, source=train_part), validation, recipe, fabric, initial_weights)
         if resumes:
             assert checkpoint is not None
             state = _training_state(checkpoint, recipe)
@@ -99,12 +99,11 @@ def fit_model(
                 after_epoch(history)
 
         trainer.run(
-            validation=None if validation is None else validation.inputs,
             validate=lambda outputs: _validation_record(outputs, validation),
             save=None if checkpoint is None else save,
             after_epoch=report_epoch,
         )
-        findings = trainer.conclude(validation)
+        findings = trainer.conclude()
     fitted = replace(snapshot(), findings=findings, pseudo_labels=trainer.progress.pseudo_label_rounds)
     return fitted.calibrated(validation, problem.target)
 
@@ -133,7 +132,11 @@ def _initial_weights(source: LabelledDomain, recipe: Recipe) -> dict[str, Tensor
 
 
 def _prepared_trainer(
-    problem: ShiftProblem, recipe: Recipe, fabric: Fabric, initial_weights: Mapping[str, Tensor] | None
+    problem: ShiftProblem,
+    held_out: LabelledDomain | None,
+    recipe: Recipe,
+    fabric: Fabric,
+    initial_weights: Mapping[str, Tensor] | None,
 ) -> Trainer:
     source = problem.source
     statistics = _input_statistics(source.inputs, recipe.training.random_state)
@@ -145,7 +148,7 @@ def _prepared_trainer(
         initial_weights=initial_weights,
     )
     network = synchronized_batch_norm(fabric, recipe.method.build(blueprint))
-    return Trainer(recipe.method, network, problem, recipe.training, fabric)
+    return Trainer(recipe.method, network, problem, held_out, recipe.training, fabric)
 
 
 def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | None:

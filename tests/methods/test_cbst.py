@@ -1,15 +1,21 @@
+from typing import cast
+
 import numpy as np
 import torch
 
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
 from shiftcal.models.networks import Blueprint
 
+NO_EVIDENCE = cast(Evidence, None)
+
 
 def outlook(epoch: int, outputs: Outputs, num_epochs: int = 10) -> EpochOutlook:
-    return EpochOutlook(epoch, num_epochs, lambda: outputs, lambda: outputs, torch.empty(0, dtype=torch.int64))
+    return EpochOutlook(
+        epoch, num_epochs, lambda: outputs, lambda: outputs, torch.empty(0, dtype=torch.int64), NO_EVIDENCE
+    )
 
 
 def random_outputs(num_rows: int = 60) -> Outputs:

@@ -1,3 +1,5 @@
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +11,14 @@ from shiftcal.data.views import ViewMaker
 from shiftcal.errors import InvalidInputError
 from shiftcal.fitting import fit_model
 from shiftcal.functional.centre_labels import agree_both_ways, centre_similarities
-from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.cdtrans import CrossDomainTransformer, find_partners
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.cross_attention import cross_branch, own_branch
 from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.recipe import Recipe
+
+NO_EVIDENCE = cast(Evidence, None)
 
 
 @pytest.fixture
@@ -132,7 +136,9 @@ def test_labels_are_those_by_centres_that_the_source_confirms(network: Classifie
     method = CrossDomainTransformer(warmup_share=0.5)
 
     def chosen_before(epoch: int) -> tuple[list[int], list[int]] | None:
-        chosen = method.choose_pseudo_labels(network, EpochOutlook(epoch, 4, lambda: source, lambda: target, labels))
+        chosen = method.choose_pseudo_labels(
+            network, EpochOutlook(epoch, 4, lambda: source, lambda: target, labels, NO_EVIDENCE)
+        )
         return None if chosen is None else (chosen.rows.tolist(), chosen.labels.tolist())
 
     assert chosen_before(1) is None

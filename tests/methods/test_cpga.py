@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.fitting import fit_model
 from shiftcal.functional.centre_labels import centre_similarities
 from shiftcal.functional.prototypes import prototype_logits
-from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.cpga import ContrastivePrototypes, PrototypeNetwork
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
+
+NO_EVIDENCE = cast(Evidence, None)
 
 
 def built(method: ContrastivePrototypes, blueprint: Blueprint) -> PrototypeNetwork:
@@ -97,7 +100,9 @@ def test_labels_are_the_nearest_centres_with_their_confidence(blueprint: Bluepri
     method = ContrastivePrototypes(warmup_share=0.5, temperature=0.3)
 
     def outlook(epoch: int) -> EpochOutlook:
-        return EpochOutlook(epoch, 4, lambda: outputs, lambda: outputs, torch.zeros(30, dtype=torch.int64))
+        return EpochOutlook(
+            epoch, 4, lambda: outputs, lambda: outputs, torch.zeros(30, dtype=torch.int64), NO_EVIDENCE
+        )
 
     network = built(method, blueprint)
     assert method.choose_pseudo_labels(network, outlook(1)) is None

@@ -1,11 +1,15 @@
+from typing import cast
+
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
-from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.gradual_self_training import GradualSelfTraining, source_likeness
 from shiftcal.models.networks import Blueprint
+
+NO_EVIDENCE = cast(Evidence, None)
 
 
 def drifting(num_rows: int = 100) -> tuple[Outputs, Outputs]:
@@ -31,7 +35,9 @@ def test_the_part_grows_from_the_most_source_like_rows_to_all_of_them(blueprint:
     network = method.build(blueprint)
     sizes, furthest = [], []
     for epoch in range(10):
-        outlook = EpochOutlook(epoch, 10, lambda: source, lambda: target, torch.zeros(len(source.logits)))
+        outlook = EpochOutlook(
+            epoch, 10, lambda: source, lambda: target, torch.zeros(len(source.logits)), NO_EVIDENCE
+        )
         chosen = method.choose_pseudo_labels(network, outlook)
         if chosen is not None:
             sizes.append(len(chosen))

@@ -42,8 +42,13 @@ def cluster_by_predictions(representation: Tensor, probabilities: Tensor) -> Clu
 
 def cluster_posteriors(representation: Tensor, clusters: Clusters) -> Tensor:
     """(N, C) share of each cluster in each of (N, F) representations."""
+    return cluster_log_posteriors(representation, clusters).exp()
+
+
+def cluster_log_posteriors(representation: Tensor, clusters: Clusters) -> Tensor:
+    """The logarithm of `cluster_posteriors`, finite where a share is too small to be written."""
     directions = normalize(representation - clusters.centre, dim=-1)
-    return torch.softmax(SHARPNESS * directions @ clusters.centroids.T, dim=-1)
+    return torch.log_softmax(SHARPNESS * directions @ clusters.centroids.T, dim=-1)
 
 
 def compactness(representation: Tensor, clusters: Clusters) -> float:

@@ -61,6 +61,19 @@ class OptimizerPlan:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What a method may look at before an epoch or after training, to set what it can't learn by gradients."""
+
+    source: LabelledDomain
+    """The part that was trained on."""
+    held_out: LabelledDomain | None
+    """The part of the source that was not."""
+    target: UnlabelledDomain | None
+    observe: Callable[[Callable[[Tensor], tuple[Tensor, ...]], Inputs], tuple[Tensor, ...]]
+    """Applies a function to all rows in batches, in evaluation mode and without gradients; results on the CPU."""
+
+
+@dataclass(frozen=True)
 class EpochOutlook:
     """What a method may look at before an epoch, to choose pseudo-labels."""
 
@@ -72,19 +85,8 @@ class EpochOutlook:
     """The same for all target rows."""
     source_labels: Tensor
     """(N,) class numbers of the source rows."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a method may look at after training, to set what it can't learn by gradients."""
-
-    source: LabelledDomain
-    """The part that was trained on."""
-    held_out: LabelledDomain | None
-    """The part of the source that was not."""
-    target: UnlabelledDomain | None
-    observe: Callable[[Callable[[Tensor], tuple[Tensor, ...]], Inputs], tuple[Tensor, ...]]
-    """Applies a function to all rows in batches, in evaluation mode and without gradients; results on the CPU."""
+    evidence: Evidence
+    """The data, and a way to look at it with the network as it stands."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,11 @@ class RobustNetwork(nn.Module):
         self.register_buffer("vote", torch.zeros(()))
         self.register_buffer("caution", torch.zeros(()))
 
+    @property
+    def clusters(self) -> Clusters:
+        """Of the target, as they were found last."""
+        return Clusters(self.centre, self.centroids)
+
     def domain_logit(self, inputs: Tensor, task_features: Tensor) -> Tensor:
         """Unbounded logit (N,) of "source"; gradients never reach the task network."""
         assert self.ratio is not None
@@ -135,10 +140,9 @@ class DistributionallyRobust(Method[RobustNetwork]):
         logits, features = network.task(inputs)
         domain_logit = self._domain_logit(network, inputs, features)
         if self.ratio_strength == "auto":
-            clusters = Clusters(network.centre, network.centroids)
             representation = network.task.backbone.representation(inputs, features)
             rows = Observed(logits, domain_logit, representation)
-            scale = log_scale(Caution(clusters, network.vote, network.caution), rows).exp()
+            scale = log_scale(Caution(network.clusters, network.vote, network.caution), rows).exp()
         else:
             scale = density_ratio(domain_logit, self.ratio_strength)
         robust = robust_logits(logits, scale, class_regularization=self.class_regularization)

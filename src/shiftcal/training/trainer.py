@@ -59,12 +59,19 @@ class Trainer:
     """Trains one network by one method on one problem."""
 
     def __init__(
-        self, method: Method[Any], network: nn.Module, problem: ShiftProblem, options: TrainingOptions, fabric: Fabric
+        self,
+        method: Method[Any],
+        network: nn.Module,
+        problem: ShiftProblem,
+        held_out: LabelledDomain | None,
+        options: TrainingOptions,
+        fabric: Fabric,
     ) -> None:
         if method.needs_target and problem.target is None:
             raise InvalidInputError("this method adapts to a target and none was given; pass X_target")
         self.method = method
         self.problem = problem
+        self.held_out = held_out
         self.options = options
         self.fabric = fabric
         self.num_epochs = options.resolved_epochs(len(problem.source))
@@ -99,7 +106,6 @@ class Trainer:
     def run(
         self,
         *,
-        validation: Inputs | None,
         validate: Validate,
         save: SaveState | None = None,
         after_epoch: Callable[[list[EpochRecord]], None] = lambda _: None,
@@ -107,8 +113,7 @@ class Trainer:
         """Train to the end, from wherever `progress` stands.
 
         Args:
-            validation: held-out source inputs, looked at after each epoch for the history.
-            validate: turns outputs for them into numbers of the history.
+            validate: turns outputs for the held-out source rows into numbers of the history, after each epoch.
             save: stores a state that `restore` takes; called at ends of epochs and on interruption.
             after_epoch: called in the main process with the history so far.
 
@@ -122,24 +127,26 @@ class Trainer:
                 self._run_epoch(bar, interruption, save)
                 self._check_weights()
                 record = self._close_epoch(time.monotonic() - started)
-                if validation is not None:
-                    record |= validate(self.predict(validation))
+                if self.held_out is not None:
+                    record |= validate(self.predict(self.held_out.inputs))
                 after_epoch(self.progress.history)
                 due = time.monotonic() - last_saved >= self.options.checkpoint_seconds
                 if save is not None and any_process(self.fabric, due):
                     save(self.state())
                     last_saved = time.monotonic()
 
-    def conclude(self, held_out: LabelledDomain | None) -> dict[str, float]:
+    def conclude(self) -> dict[str, float]:
         """Let the method set what follows from the data after training; its findings."""
+        return self.method.conclude(self.predictor, self._evidence())
+
+    def _evidence(self) -> Evidence:
         network, device = self.predictor, self.fabric.device
-        evidence = Evidence(
+        return Evidence(
             self.problem.source,
-            held_out,
+            self.held_out,
             self.problem.target,
             lambda function, inputs: observe_rows(function, network, inputs, device, self.fabric),
         )
-        return self.method.conclude(network, evidence)
 
     def _run_epoch(self, bar: Any, interruption: Interruption, save: SaveState | None) -> None:
         progress = self.progress
@@ -225,6 +232,7 @@ class Trainer:
             lambda: self.predict(source.inputs),
             predict_target,
             torch.from_numpy(source.labels),
+            self._evidence(),
         )
         chosen = self.method.choose_pseudo_labels(self.predictor, outlook)
         if chosen is None or len(chosen) == 0:

@@ -1,0 +1,73 @@
+"""Distributionally robust self-training: each epoch is a new shift problem, labelled by the robust classifier itself.
+
+Wang et al., "Learning Calibrated Uncertainties for Domain Shift: A Distributionally Robust Learning Approach",
+IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-balanced selection as of `cbst`.
+
+    loss       that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
+    y-hat      argmax_c p_c / exp(-k_c), where that is at least 1
+    p          proportional to f_c(x) q_c(x)^trust
+
+f is the predictive form of `drl`, found anew before each epoch. q is the share of each class among the clusters of
+the target at x, and trust says how far they are believed (`shiftcal.functional.caution`): where classes form no
+clusters or nothing was shifted, p is f. The clusters know of the target's own structure, which the source could not
+teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours. The paper's own
+form has no clusters: `cluster_labels=False`, with `ratio_strength=1` and a `class_regularization` above 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from shiftcal.data.batches import PseudoLabels
+from shiftcal.functional.clustering import cluster_log_posteriors
+from shiftcal.functional.self_training import growing_portion, select_class_balanced
+from shiftcal.methods.base import EpochOutlook
+from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
+from shiftcal.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionallyRobustSelfTraining(DistributionallyRobust):
+    """DRST: self-training on the target rows that DRL is surest of, class by class."""
+
+    needs_target: ClassVar[bool] = True
+
+    warmup_share: float = option(0.3, "share of the epochs on the source alone", at_least=0, below=1)
+    first_portion: float = option(0.2, "of each class to select at first", above=0, at_most=1)
+    last_portion: float = option(0.5, "of each class to select in the last epoch", above=0, at_most=1)
+    cluster_labels: bool = option(
+        True, "let the target's clusters take part in labelling (needs ratio_strength auto)"
+    )
+
+    def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
+        """None during the warm-up, then a growing portion of each class."""
+        portion = growing_portion(
+            outlook.epoch,
+            outlook.num_epochs,
+            warmup_share=self.warmup_share,
+            first_portion=self.first_portion,
+            last_portion=self.last_portion,
+        )
+        if portion is None:
+            return None
+        trust = self.conclude(network, outlook.evidence).get("trust", 0.0)
+        scores = torch.log_softmax(outlook.predict_target().logits.double(), dim=-1)
+        if self.cluster_labels and trust > 0:
+            scores = scores + trust * self._cluster_log_posteriors(network, outlook)
+        rows, labels = select_class_balanced(torch.softmax(scores, dim=-1), portion)
+        return PseudoLabels(rows.numpy(), labels.numpy())
+
+    def _cluster_log_posteriors(self, network: RobustNetwork, outlook: EpochOutlook) -> torch.Tensor:
+        """log q (M, C) of all target rows."""
+        target = outlook.evidence.target
+        assert target is not None
+
+        def represent(inputs: torch.Tensor) -> tuple[torch.Tensor]:
+            _, features = network.task(inputs)
+            return (network.task.backbone.representation(inputs, features),)
+
+        (representation,) = outlook.evidence.observe(represent, target.inputs)
+        return cluster_log_posteriors(representation, network.clusters).double()
