@@ -10,11 +10,18 @@ from shiftcal.methods.cbst import ClassBalancedSelfTraining
 from shiftcal.models.networks import Blueprint
 
 NO_EVIDENCE = cast(Evidence, None)
+NO_NETWORK = torch.nn.Identity()
 
 
 def outlook(epoch: int, outputs: Outputs, num_epochs: int = 10) -> EpochOutlook:
     return EpochOutlook(
-        epoch, num_epochs, lambda: outputs, lambda: outputs, torch.empty(0, dtype=torch.int64), NO_EVIDENCE
+        epoch,
+        num_epochs,
+        lambda: outputs,
+        lambda: outputs,
+        torch.empty(0, dtype=torch.int64),
+        NO_EVIDENCE,
+        NO_NETWORK,
     )
 
 

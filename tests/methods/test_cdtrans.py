@@ -19,6 +19,7 @@ from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.recipe import Recipe
 
 NO_EVIDENCE = cast(Evidence, None)
+NO_NETWORK = torch.nn.Identity()
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_labels_are_those_by_centres_that_the_source_confirms(network: Classifie
 
     def chosen_before(epoch: int) -> tuple[list[int], list[int]] | None:
         chosen = method.choose_pseudo_labels(
-            network, EpochOutlook(epoch, 4, lambda: source, lambda: target, labels, NO_EVIDENCE)
+            network, EpochOutlook(epoch, 4, lambda: source, lambda: target, labels, NO_EVIDENCE, NO_NETWORK)
         )
         return None if chosen is None else (chosen.rows.tolist(), chosen.labels.tolist())
 

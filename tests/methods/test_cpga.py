@@ -19,6 +19,7 @@ from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
 
 NO_EVIDENCE = cast(Evidence, None)
+NO_NETWORK = torch.nn.Identity()
 
 
 def built(method: ContrastivePrototypes, blueprint: Blueprint) -> PrototypeNetwork:
@@ -101,7 +102,7 @@ def test_labels_are_the_nearest_centres_with_their_confidence(blueprint: Bluepri
 
     def outlook(epoch: int) -> EpochOutlook:
         return EpochOutlook(
-            epoch, 4, lambda: outputs, lambda: outputs, torch.zeros(30, dtype=torch.int64), NO_EVIDENCE
+            epoch, 4, lambda: outputs, lambda: outputs, torch.zeros(30, dtype=torch.int64), NO_EVIDENCE, NO_NETWORK
         )
 
     network = built(method, blueprint)

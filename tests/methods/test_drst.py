@@ -43,7 +43,7 @@ def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: i
         return outputs
 
     evidence = Evidence(problem.source, None, problem.target, observe)
-    return EpochOutlook(epoch, 10, predict, predict, torch.from_numpy(problem.source.labels), evidence)
+    return EpochOutlook(epoch, 10, predict, predict, torch.from_numpy(problem.source.labels), evidence, network)
 
 
 @pytest.mark.parametrize("cluster_labels", [True, False])
@@ -77,3 +77,20 @@ def test_with_a_fixed_strength_there_are_no_clusters(blueprint: Blueprint, featu
     rows, _ = select_class_balanced(probabilities, method.last_portion)
     np.testing.assert_array_equal(chosen.rows, rows.numpy())
     assert not network.centroids.any()
+
+
+def test_a_taught_classifier_remembers_what_was_expected_of_it_before(
+    blueprint: Blueprint, features: ShiftProblem
+) -> None:
+    method = DistributionallyRobustSelfTraining()
+    network = method.build(blueprint).eval()
+    method.choose_pseudo_labels(network, outlook(method, network, features, 3))
+    before = method.find_strength(network, outlook(method, network, features, 3).evidence)["estimated_accuracy"]
+    assert float(network.get_buffer("untaught_accuracy")) == pytest.approx(before)
+    with torch.no_grad():
+        network.task.head.weight.mul_(3)
+    view = outlook(method, network, features, 4)
+    now = method.find_strength(network, view.evidence)["estimated_accuracy"]
+    assert method.conclude(network, view.evidence)["estimated_accuracy"] == pytest.approx((before + now) / 2)
+    method.choose_pseudo_labels(network, view)
+    assert float(network.get_buffer("untaught_accuracy")) == pytest.approx(before)

@@ -10,6 +10,7 @@ from shiftcal.methods.gradual_self_training import GradualSelfTraining, source_l
 from shiftcal.models.networks import Blueprint
 
 NO_EVIDENCE = cast(Evidence, None)
+NO_NETWORK = torch.nn.Identity()
 
 
 def drifting(num_rows: int = 100) -> tuple[Outputs, Outputs]:
@@ -36,7 +37,7 @@ def test_the_part_grows_from_the_most_source_like_rows_to_all_of_them(blueprint:
     sizes, furthest = [], []
     for epoch in range(10):
         outlook = EpochOutlook(
-            epoch, 10, lambda: source, lambda: target, torch.zeros(len(source.logits)), NO_EVIDENCE
+            epoch, 10, lambda: source, lambda: target, torch.zeros(len(source.logits)), NO_EVIDENCE, NO_NETWORK
         )
         chosen = method.choose_pseudo_labels(network, outlook)
         if chosen is not None:

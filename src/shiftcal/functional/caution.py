@@ -98,7 +98,13 @@ def log_scale(caution: Caution, rows: Observed) -> Tensor:
 
 
 def fit_caution(
-    source: Observed, source_labels: Tensor, held_out: Observed, held_out_labels: Tensor, target: Observed
+    source: Observed,
+    source_labels: Tensor,
+    held_out: Observed,
+    held_out_labels: Tensor,
+    target: Observed,
+    *,
+    untaught_accuracy: float | None = None,
 ) -> tuple[Caution, AccuracyEstimate]:
     """Find the caution, and the accuracy estimate that it rests on.
 
@@ -106,6 +112,9 @@ def fit_caution(
         source: rows that the classifier was trained on, with labels (N,).
         held_out: source rows that it was not trained on, with labels.
         target: rows of the target.
+        untaught_accuracy: the estimate from before the classifier was taught by clusters of the target, where it
+            was. From then on it agrees with them more often than it is right, and was right less often before: the
+            truth lies between the two estimates, and their mean is taken.
     """
     clusters, vote = None, target.logits.new_zeros(())
     if target.representation is None:
@@ -114,6 +123,8 @@ def fit_caution(
         clusters = cluster_by_predictions(target.representation, torch.softmax(target.logits, dim=-1))
         estimate = estimate_accuracy(source, source_labels, held_out, held_out_labels, target, clusters)
         vote = target.logits.new_tensor(VOTE * estimate.trust)
+    if untaught_accuracy is not None:
+        estimate = estimate._replace(accuracy=(estimate.accuracy + untaught_accuracy) / 2)
 
     def surplus(caution: float) -> float:
         scale = log_scale(Caution(clusters, vote, target.logits.new_tensor(caution)), target).exp()

@@ -87,6 +87,8 @@ class EpochOutlook:
     """(N,) class numbers of the source rows."""
     evidence: Evidence
     """The data, and a way to look at it with the network as it stands."""
+    trained_network: nn.Module
+    """What is trained, where the network that predicts is its moving average: to remember something, set both."""
 
 
 @dataclass(frozen=True, kw_only=True)

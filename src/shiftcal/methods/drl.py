@@ -150,6 +150,12 @@ class DistributionallyRobust(Method[RobustNetwork]):
 
     def conclude(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
         """Find the strength for "auto", and the accuracy that can be expected on the target."""
+        return self.find_strength(network, evidence)
+
+    def find_strength(
+        self, network: RobustNetwork, evidence: Evidence, *, untaught_accuracy: float | None = None
+    ) -> dict[str, float]:
+        """Set the scale of "auto"; findings, none with a fixed strength. See `fit_caution` for the last argument."""
         if self.ratio_strength != "auto" or evidence.target is None:
             return {}
         source, source_labels = self._observed(network, evidence, evidence.source.inputs, evidence.source.labels)
@@ -158,7 +164,9 @@ class DistributionallyRobust(Method[RobustNetwork]):
             inputs, labels = evidence.held_out.inputs, evidence.held_out.labels
             held_out, held_out_labels = self._observed(network, evidence, inputs, labels)
         target, _ = self._observed(network, evidence, evidence.target.inputs, None)
-        caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target)
+        caution, estimate = fit_caution(
+            source, source_labels, held_out, held_out_labels, target, untaught_accuracy=untaught_accuracy
+        )
         assert caution.clusters is not None
         network.centre.copy_(caution.clusters.centre)
         network.centroids.copy_(caution.clusters.centroids)

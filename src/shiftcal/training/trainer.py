@@ -233,6 +233,7 @@ class Trainer:
             predict_target,
             torch.from_numpy(source.labels),
             self._evidence(),
+            self.network,
         )
         chosen = self.method.choose_pseudo_labels(self.predictor, outlook)
         if chosen is None or len(chosen) == 0:
