@@ -95,9 +95,9 @@ def page_with(tables: Mapping[str, str]) -> str:
     """The page with the tables between their marks."""
     page = PAGE.read_text(encoding="utf-8")
     for name, table in tables.items():
-        start, end = f"<!-- {name} -->\n", f"\n<!-- end {name} -->"
+        start, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
         before, rest = page.split(start)
-        page = before + start + table + end + rest.split(end)[1]
+        page = before + start + table + "\n" + end + rest.split(end)[1]
     return page
 
 

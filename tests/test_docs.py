@@ -1,0 +1,11 @@
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_tables_of_the_calibration_page_are_what_the_records_say() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "calibration_docs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
