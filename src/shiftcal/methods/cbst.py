@@ -15,37 +15,24 @@ run, so that all methods have the same number of steps: these are ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
 from shiftcal.data.batches import PseudoLabels
-from shiftcal.functional.self_training import growing_portion, select_class_balanced
+from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.rounds import GrowingRounds
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.models.networks import Classifier
-from shiftcal.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassBalancedSelfTraining(SourceOnly):
+class ClassBalancedSelfTraining(GrowingRounds, SourceOnly):
     """Pseudo-labels for the most confident part of each class, chosen anew for each epoch."""
-
-    needs_target: ClassVar[bool] = True
-
-    warmup_share: float = option(0.3, "share of the epochs on the source alone", at_least=0, below=1)
-    first_portion: float = option(0.2, "of each class to select at first", above=0, at_most=1)
-    last_portion: float = option(0.5, "of each class to select in the last epoch", above=0, at_most=1)
 
     def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
         """None during the warm-up, then a growing portion of each class."""
-        portion = growing_portion(
-            outlook.epoch,
-            outlook.num_epochs,
-            warmup_share=self.warmup_share,
-            first_portion=self.first_portion,
-            last_portion=self.last_portion,
-        )
+        portion = self.portion(outlook)
         return None if portion is None else self.label(network, outlook.predict_target(), portion)
 
     def label(self, network: Classifier, outputs: Outputs, portion: float) -> PseudoLabels:

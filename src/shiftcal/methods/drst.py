@@ -20,16 +20,16 @@ therefore the mean of two estimates, one from the end of the warm-up, when it wa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.clustering import cluster_log_posteriors
-from shiftcal.functional.self_training import growing_portion, select_class_balanced
+from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
+from shiftcal.methods.rounds import GrowingRounds
 from shiftcal.models.networks import Blueprint
 from shiftcal.options import option
 
@@ -45,14 +45,9 @@ class SelfTrainedNetwork(RobustNetwork):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionallyRobustSelfTraining(DistributionallyRobust):
+class DistributionallyRobustSelfTraining(GrowingRounds, DistributionallyRobust):
     """DRST: self-training on the target rows that DRL is surest of, class by class."""
 
-    needs_target: ClassVar[bool] = True
-
-    warmup_share: float = option(0.3, "share of the epochs on the source alone", at_least=0, below=1)
-    first_portion: float = option(0.2, "of each class to select at first", above=0, at_most=1)
-    last_portion: float = option(0.5, "of each class to select in the last epoch", above=0, at_most=1)
     cluster_labels: bool = option(
         True, "let the target's clusters take part in labelling (needs ratio_strength auto)"
     )
@@ -70,13 +65,7 @@ class DistributionallyRobustSelfTraining(DistributionallyRobust):
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
         """None during the warm-up, then a growing portion of each class."""
-        portion = growing_portion(
-            outlook.epoch,
-            outlook.num_epochs,
-            warmup_share=self.warmup_share,
-            first_portion=self.first_portion,
-            last_portion=self.last_portion,
-        )
+        portion = self.portion(outlook)
         if portion is None:
             return None
         findings = self.conclude(network, outlook.evidence)
