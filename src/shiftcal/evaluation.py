@@ -115,6 +115,11 @@ def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
     expected = (
         f"Accuracy to be expected on the target, found without its labels: {findings['estimated_accuracy']:.1%}."
     )
+    if "untaught_accuracy" in findings:
+        return (
+            f"{expected} Take it with care: it is half-way between {findings['untaught_accuracy']:.1%}, expected before "
+            "the target's clusters taught the classifier, and what is expected now that it was made to agree with them."
+        )
     if findings["separation"] < 0.1:
         return (
             f"{expected} What the classifier says of the target looks as on the source, so held-out source data "

@@ -61,7 +61,8 @@ class DistributionallyRobustSelfTraining(GrowingRounds, DistributionallyRobust):
         assert isinstance(network, SelfTrainedNetwork)
         was_taught = self.cluster_labels and bool(network.untaught_accuracy > 0)
         earlier = float(network.untaught_accuracy) if was_taught else None
-        return self.find_strength(network, evidence, untaught_accuracy=earlier)
+        findings = self.find_strength(network, evidence, untaught_accuracy=earlier)
+        return findings if earlier is None else findings | {"untaught_accuracy": earlier}
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
         """None during the warm-up, then a growing portion of each class."""
