@@ -117,8 +117,8 @@ def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
     )
     if "untaught_accuracy" in findings:
         return (
-            f"{expected} Take it with care: it is half-way between {findings['untaught_accuracy']:.1%}, expected before "
-            "the target's clusters taught the classifier, and what is expected now that it was made to agree with them."
+            f"{expected} Take it with care: it is half-way between {findings['untaught_accuracy']:.1%}, expected "
+            "before the target's clusters taught the classifier, and what they say now that it was taught."
         )
     if findings["separation"] < 0.1:
         return (
