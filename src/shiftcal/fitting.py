@@ -20,6 +20,7 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.data.splits import hold_out
 from shiftcal.errors import CheckpointError, InvalidInputError
 from shiftcal.fitted_model import FittedModel, check_held_out, load_model, plain_model
+from shiftcal.functional.clustering import ordinary_for_constant
 from shiftcal.methods.base import Outputs
 from shiftcal.metrics import accuracy, negative_log_likelihood
 from shiftcal.models.backbones import InputStatistics, build_backbone, resolve_backbone
@@ -175,10 +176,7 @@ def _input_statistics(inputs: Inputs, seed: int) -> InputStatistics:
         mean = mean + values.mean(dim=dimensions) * (len(part) / count)
         square = square + values.square().mean(dim=dimensions) * (len(part) / count)
     deviation = (square - mean.square()).clamp_min(0).sqrt()
-    # A feature that is constant in the source may vary in the target: it gets the scale of an ordinary one.
-    varies = deviation > 1e-6
-    ordinary = deviation[varies].median() if varies.any() else torch.ones(())
-    deviation = torch.where(varies, deviation, ordinary)
+    deviation = ordinary_for_constant(deviation, least=1e-6)
     return InputStatistics(mean.float(), deviation.float())
 
 

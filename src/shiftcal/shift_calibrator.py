@@ -9,7 +9,6 @@ is, first gets the temperature T < 1 that the source asks for; T is 1 for all ot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -29,7 +28,7 @@ from shiftcal.density_ratios.base import BoundedLogRatio
 from shiftcal.errors import InvalidInputError
 from shiftcal.evaluation import verdict_on_estimate
 from shiftcal.functional.caution import Caution, Observed, calibration_gap, fit_caution, log_scale
-from shiftcal.functional.clustering import common_units
+from shiftcal.functional.clustering import common_units, ordinary_for_constant
 from shiftcal.functional.separation import evenly_spread
 from shiftcal.predictions import Predictions
 from shiftcal.trained_models import LEAST_PROBABILITY, Features, OutputKind, classes_of, features_of, logits_of
@@ -87,8 +86,8 @@ class ShiftScaling:
         source = self._observed(source_logits, source_features)
         target = self._observed(target_logits, target_features)
         self.caution, estimate = fit_caution(source, source_labels, source, source_labels, target)
-        self.findings = {("estimated_" * (k == "accuracy")) + k: v for k, v in estimate._asdict().items()}
-        self.findings |= {"caution": float(self.caution.caution), "temperature": self.temperature}
+        own = {"caution": float(self.caution.caution), "temperature": self.temperature}
+        self.findings = estimate.findings() | own
         return self
 
     def calibrate(self, logits: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -280,6 +279,4 @@ def _sparse_reduction(
 def _deviation(features: Tensor) -> Tensor:
     """Deviation (F,) of each column; a constant one gets that of an ordinary one."""
     deviation = features.std(dim=0, correction=0)
-    varies = deviation > 1e-9 * max(float(deviation.max()), math.ulp(0.0))
-    ordinary = deviation[varies].median() if varies.any() else torch.ones((), dtype=deviation.dtype)
-    return torch.where(varies, deviation, ordinary)
+    return ordinary_for_constant(deviation, least=1e-9 * float(deviation.max()))

@@ -1,13 +1,18 @@
 """What tests of single training steps share: a small network's blueprint and one batch of the features problem."""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
+from shiftcal.methods.base import TASK, Method
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
+from shiftcal.training.optimizers import build_optimizer
 
 
 @pytest.fixture
@@ -33,3 +38,22 @@ def batch(features: ShiftProblem) -> Batch:
         views=ViewMaker(0, 0),
         progress=0.5,
     )
+
+
+MovedParts = Callable[[Method[Any], torch.nn.Module, Batch], Iterator[set[str]]]
+
+
+@pytest.fixture
+def moved_parts() -> MovedParts:
+    """The parts of a network that each update of a training step moves, all by the one optimiser."""
+
+    def carry_out(method: Method[Any], network: torch.nn.Module, batch: Batch) -> Iterator[set[str]]:
+        optimizer = build_optimizer(method.optimizers(network)[TASK])
+        for update in method.training_step(network, batch):
+            before = {name: value.clone() for name, value in network.named_parameters()}
+            network.zero_grad()
+            update.loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            yield {name.split(".")[0] for name, value in network.named_parameters() if not value.equal(before[name])}
+
+    return carry_out

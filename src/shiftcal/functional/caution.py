@@ -76,6 +76,10 @@ class AccuracyEstimate(NamedTuple):
     separation: float
     trust: float
 
+    def findings(self) -> dict[str, float]:
+        """By the names that users see."""
+        return {f"estimated_{name}" if name == "accuracy" else name: v for name, v in self._asdict().items()}
+
 
 class Caution(NamedTuple):
     """A fitted scale."""

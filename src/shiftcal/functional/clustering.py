@@ -57,6 +57,16 @@ def compactness(representation: Tensor, clusters: Clusters) -> float:
     return float((directions @ clusters.centroids.T).max(dim=-1).values.mean())
 
 
+def ordinary_for_constant(deviation: Tensor, *, least: float) -> Tensor:
+    """Deviations (F,), those of at most `least` replaced by the median of the others.
+
+    A column that is constant in the source may vary in the target: it gets the scale of an ordinary one.
+    """
+    varies = deviation > least
+    ordinary = deviation[varies].median() if varies.any() else torch.ones_like(deviation[0])
+    return torch.where(varies, deviation, ordinary)
+
+
 def common_units(deviation: Tensor) -> Tensor:
     """What columns with these deviations (F,) are divided by before clusters are looked for.
 

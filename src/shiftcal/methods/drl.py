@@ -172,8 +172,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         network.centroids.copy_(caution.clusters.centroids)
         network.vote.copy_(caution.vote)
         network.caution.copy_(caution.caution)
-        findings = {f"estimated_{name}" if name == "accuracy" else name: v for name, v in estimate._asdict().items()}
-        return {**findings, "caution": float(caution.caution)}
+        return {**estimate.findings(), "caution": float(caution.caution)}
 
     def _observed(
         self, network: RobustNetwork, evidence: Evidence, inputs: Inputs, labels: np.ndarray | None

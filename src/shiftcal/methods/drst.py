@@ -35,7 +35,7 @@ from shiftcal.options import option
 
 
 class SelfTrainedNetwork(RobustNetwork):
-    """Remembers the estimate of its accuracy on the target from the end of the warm-up; 0 before."""
+    """Remembers what accuracy was expected of it on the target at the end of the warm-up; 0 before."""
 
     untaught_accuracy: Tensor
 
@@ -59,8 +59,7 @@ class DistributionallyRobustSelfTraining(GrowingRounds, DistributionallyRobust):
     def conclude(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
         """As `drl`, knowing that the classifier was taught by the clusters."""
         assert isinstance(network, SelfTrainedNetwork)
-        was_taught = self.cluster_labels and bool(network.untaught_accuracy > 0)
-        earlier = float(network.untaught_accuracy) if was_taught else None
+        earlier = float(network.untaught_accuracy) or None if self.cluster_labels else None
         findings = self.find_strength(network, evidence, untaught_accuracy=earlier)
         return findings if earlier is None else findings | {"untaught_accuracy": earlier}
 
@@ -71,7 +70,7 @@ class DistributionallyRobustSelfTraining(GrowingRounds, DistributionallyRobust):
             return None
         findings = self.conclude(network, outlook.evidence)
         trust = findings.get("trust", 0.0)
-        if "estimated_accuracy" in findings and self._is_untaught(network):
+        if "estimated_accuracy" in findings and "untaught_accuracy" not in findings:
             for remembering in (network, outlook.trained_network):
                 assert isinstance(remembering, SelfTrainedNetwork)
                 remembering.untaught_accuracy.fill_(findings["estimated_accuracy"])
@@ -80,10 +79,6 @@ class DistributionallyRobustSelfTraining(GrowingRounds, DistributionallyRobust):
             scores = scores + trust * self._cluster_log_posteriors(network, outlook)
         rows, labels = select_class_balanced(torch.softmax(scores, dim=-1), portion)
         return PseudoLabels(rows.numpy(), labels.numpy())
-
-    def _is_untaught(self, network: RobustNetwork) -> bool:
-        assert isinstance(network, SelfTrainedNetwork)
-        return not bool(network.untaught_accuracy > 0)
 
     def _cluster_log_posteriors(self, network: RobustNetwork, outlook: EpochOutlook) -> Tensor:
         """log q (M, C) of all target rows."""
