@@ -61,6 +61,14 @@ def test_strength_zero_is_source_only_training(features: ShiftProblem) -> None:
     torch.testing.assert_close(got, expected, atol=1e-4, rtol=0)
 
 
+def test_auto_trains_the_network_of_source_only_to_the_last_bit(features: ShiftProblem) -> None:
+    """The surrogate's rounding grew to predictions that differed on digits."""
+    robust = fitted(features).network.get_submodule("task")
+    plain = fit_model(features, Recipe.from_names("source-only", training={"epochs": 40, "batch_size": 32})).network
+    for name, weights in plain.state_dict().items():
+        assert torch.equal(robust.state_dict()[name], weights), name
+
+
 def test_target_predictions_are_more_cautious_than_without_the_ratio(features: ShiftProblem) -> None:
     assert features.target is not None
     confidence = []

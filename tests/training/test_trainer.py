@@ -119,6 +119,16 @@ def test_resuming_with_other_options_is_refused(features: ShiftProblem, tmp_path
         fit_model(features, recipe(batch_size=32), checkpoint=tmp_path / "c.pt", resume=True)
 
 
+def test_an_epoch_can_have_a_number_of_steps_of_its_own(features: ShiftProblem) -> None:
+    """More than a pass over the source, or less; the number of epochs follows where none is given."""
+    steps_of_a_pass = recipe().training.steps_per_epoch(len(features.source))
+    for steps in (1, 3 * steps_of_a_pass):
+        how = recipe("drst", epochs=4, epoch_steps=steps)
+        assert how.training.steps_per_epoch(len(features.source)) == steps
+        assert len(fit_model(features, how).history) == 4
+    assert recipe(epochs=None, epoch_steps=100).training.resolved_epochs(len(features.source)) == 10
+
+
 def test_number_of_workers_changes_nothing(features: ShiftProblem) -> None:
     expected = logits(fit_model(features, recipe()), features)
     assert torch.equal(logits(fit_model(features, recipe(num_workers=2)), features), expected)

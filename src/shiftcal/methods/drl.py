@@ -131,9 +131,16 @@ class DistributionallyRobust(Method[RobustNetwork]):
         robust = robust_logits(logits.detach(), ratio, class_regularization=self.class_regularization)
         yield Update(
             TASK,
-            task_surrogate(logits, batch.source_labels, ratio, class_regularization=self.class_regularization),
+            self._task_loss(logits, batch.source_labels, ratio),
             {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": domain_logit.exp().mean()},
         )
+
+    def _task_loss(self, logits: Tensor, labels: Tensor, ratio: Tensor) -> Tensor:
+        if self.ratio_strength == "auto" and self.class_regularization == 0:
+            # R = 1: the surrogate has the same gradient, but its rounding would make the trained network another
+            # than that of `source-only`.
+            return cross_entropy(logits, labels)
+        return task_surrogate(logits, labels, ratio, class_regularization=self.class_regularization)
 
     def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
         """Theorem 1 in its inference form; the density ratio is given as estimated, whatever its strength."""

@@ -21,7 +21,8 @@ WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
 class TrainingOptions:
     """Options of the engine."""
 
-    epochs: int | None = option(None, f"passes over the source; None: about {DEFAULT_STEPS} steps", at_least=1)
+    epochs: int | None = option(None, f"how many; None: about {DEFAULT_STEPS} steps in all", at_least=1)
+    epoch_steps: int | None = option(None, "steps of an epoch; None: one pass over the source", at_least=1)
     initial_run: str | None = option(None, "folder of a finished run whose classifier training starts from")
     batch_size: int = option(
         64, "source rows in a batch (over all processes); target rows: as many, or a multiple", at_least=1
@@ -38,8 +39,8 @@ class TrainingOptions:
     checkpoint_seconds: float = option(10.0, "shortest time between checkpoints at the ends of epochs", at_least=0)
 
     def steps_per_epoch(self, num_source: int) -> int:
-        """Batches that make up one pass over the source."""
-        return math.ceil(num_source / self.batch_size)
+        """Batches that make up one pass over the source, or as many as are asked for."""
+        return self.epoch_steps or math.ceil(num_source / self.batch_size)
 
     def resolved_epochs(self, num_source: int) -> int:
         """The number of epochs, chosen by the size of the source where none is given."""
