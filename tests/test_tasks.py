@@ -22,7 +22,7 @@ def test_a_task_is_parsed_from_its_name(task: Task) -> None:
 
 @pytest.mark.parametrize("task", ALL_TASKS, ids=lambda task: task.name)
 def test_suites_name_data_that_the_catalog_knows(task: Task) -> None:
-    for spec in filter(None, (task.source, task.target, task.test)):
+    for spec in filter(None, (task.source, task.target, task.test, task.source_test)):
         path, _, split = spec.partition(":")
         name, _, domain = path.partition("/")
         entry = find_entry(name)
@@ -44,6 +44,8 @@ def test_all_pairs_of_a_suite_are_both_ways_round() -> None:
         ("a->b", [Task("a", "b")]),
         ("a->b@c", [Task("a", "b", "c")]),
         ("a->b@", [Task("a", "b")]),
+        ("a@d->b@c", [Task("a", "b", "c", "d")]),
+        ("a @ d -> b", [Task("a", "b", None, "d")]),
         (" a -> b @ c , c->d,", [Task("a", "b", "c"), Task("c", "d")]),
         ("a->b,a -> b,a->b@c", [Task("a", "b"), Task("a", "b", "c")]),
         ("folder/x:test->y.npz#x=a", [Task("folder/x:test", "y.npz#x=a")]),

@@ -75,6 +75,9 @@ def _declare_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test", metavar="SPEC", help="data to predict and evaluate on afterwards; default: the target"
     )
+    parser.add_argument(
+        "--source-test", metavar="SPEC", help="the same for the source; default: the part of it that is held out"
+    )
     parser.add_argument("--method", default="drl", metavar="NAME", help="see `shiftcal list methods`")
     parser.add_argument("--calibrator", metavar="NAME", help="see `shiftcal list calibrators`")
     parser.add_argument("--backbone", default="auto", metavar="NAME", help="see `shiftcal list backbones`")
@@ -91,6 +94,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         source=arguments.source,
         target=arguments.target,
         test=arguments.test,
+        source_test=arguments.source_test,
         method=arguments.method,
         calibrator=arguments.calibrator,
         backbone=arguments.backbone,
@@ -224,7 +228,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
 def _declare_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--tasks", required=True, metavar="T,..", help="suites (`shiftcal list tasks`) or 'SOURCE->TARGET'"
+        "--tasks", required=True, metavar="T,..", help="suites (`shiftcal list tasks`) or 'SOURCE->TARGET[@TEST]'"
     )
     parser.add_argument(
         "--methods",

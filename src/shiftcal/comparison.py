@@ -32,6 +32,8 @@ from shiftcal.reporting import Cell, ComparisonTable, as_markdown, comparison_ta
 from shiftcal.run_folder import RunFolder
 from shiftcal.tasks import SEPARATOR, Task
 
+# Of the source a comparison tells these; whatever else there is stands in the folders of the cells.
+_SOURCE_METRICS = ("accuracy", "expected_calibration_error", "brier_score")
 _NAME_AND_SETTINGS = r"([^\[\]+]+)(?:\[([^\[\]]*)\])?"
 
 
@@ -80,6 +82,7 @@ class ComparisonPlan:
             source=task.source,
             target=task.target,
             test=task.test,
+            source_test=task.source_test,
             method=contender.method,
             backbone=self.backbone,
             image_size=self.image_size,
@@ -163,7 +166,7 @@ def write_tables(
     out: Path, folders: Mapping[tuple[str, str, int], RunFolder], *, report: Path | None = None
 ) -> ComparisonTable:
     """Write results.csv, table.md and the report (default: report.html) for cells by (task, method, seed)."""
-    metrics = {key: folder.read_metrics()["target"] for key, folder in folders.items()}
+    metrics = {key: _compared_metrics(folder) for key, folder in folders.items()}
     if all("accuracy" not in numbers for numbers in metrics.values()):
         raise InvalidInputError("a comparison needs labels of the target for evaluation, and no task has any")
     cells = [
@@ -183,6 +186,12 @@ def write_tables(
     title = f"Comparison; in detail: {shown_task.replace(SEPARATOR, ' → ')}, seed {shown_seed}"
     write_report(shown, report or out / "report.html", title=title, table=table)
     return table
+
+
+def _compared_metrics(folder: RunFolder) -> dict[str, float | None]:
+    """Those of the target by their names, and some of the source under names of their own."""
+    metrics = folder.read_metrics()
+    return metrics["target"] | {f"source_{name}": metrics["source"].get(name) for name in _SOURCE_METRICS}
 
 
 def find_cells(out: Path) -> dict[tuple[str, str, int], RunFolder]:
@@ -319,16 +328,12 @@ def _finish_cell(
 
 
 @lru_cache(maxsize=4)
-def _loaded(source: str, target: str, test: str | None, image_size: int | None, backbone: str, download: bool) -> Any:
-    config = RunConfig(source=source, target=target, test=test, image_size=image_size, backbone=backbone)
-    return load_data(config, download=download)
+def _loaded(data: tuple[tuple[str, Any], ...], backbone: str, download: bool) -> Any:
+    return load_data(RunConfig(**dict(data), backbone=backbone), download=download)
 
 
 def _task_data(config: RunConfig, download: bool) -> LoadedData:
-    assert config.target is not None
-    data: LoadedData = _loaded(
-        config.source, config.target, config.test, config.image_size, config.backbone, download
-    )
+    data: LoadedData = _loaded(tuple(config.data().items()), config.backbone, download)
     return data
 
 

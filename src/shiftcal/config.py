@@ -19,7 +19,7 @@ from shiftcal.training.options import TrainingOptions
 # Types and their name for each key of a configuration file.
 _VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("source", "method", "backbone"), ((str,), "text")),
-    **dict.fromkeys(("target", "test", "calibrator"), ((str, type(None)), "text or null")),
+    **dict.fromkeys(("target", "test", "source_test", "calibrator"), ((str, type(None)), "text or null")),
     "image_size": ((int, type(None)), "a whole number or null"),
     **dict.fromkeys(("method_options", "calibrator_options", "training"), ((dict,), "a mapping")),
 }
@@ -35,6 +35,8 @@ class RunConfig:
     """Data spec of the target, of which training sees the inputs only; None: no shift is known."""
     test: str | None = None
     """Data spec to predict and evaluate on after training; None: the target."""
+    source_test: str | None = None
+    """The same for the source; None: the part of it that training holds out."""
     method: str = "drl"
     calibrator: str | None = None
     backbone: str = "auto"
@@ -57,7 +59,7 @@ class RunConfig:
 
     def data(self) -> dict[str, Any]:
         """The part of the configuration that is not in the recipe."""
-        return {"source": self.source, "target": self.target, "test": self.test, "image_size": self.image_size}
+        return {name: getattr(self, name) for name in ("source", "target", "test", "source_test", "image_size")}
 
     def with_settings(self, settings: Sequence[str]) -> RunConfig:
         """With `key=value` settings of the command line, each an option of the method, the calibrator or training.

@@ -42,6 +42,8 @@ class LoadedData:
     """What is predicted and, if it has labels, evaluated after training; training never sees it."""
     labelled_target: LabelledDomain | None = None
     """The target of the problem with its labels, where it has any: for judging pseudo-labels after training."""
+    source_test: LabelledDomain | UnlabelledDomain | None = None
+    """What stands for the source in evaluation; None: the part of it that training holds out."""
 
     def resolved(self, config: RunConfig) -> RunConfig:
         """The configuration with the image size that the data was brought to."""
@@ -127,7 +129,10 @@ def load_data(config: RunConfig, *, download: bool) -> LoadedData:
     unlabelled = target.without_labels() if isinstance(target, LabelledDomain) else target
     problem = ShiftProblem(source, None if config.target is None else unlabelled)
     labelled_target = target if config.target is not None and isinstance(target, LabelledDomain) else None
-    return LoadedData(problem, _test_data(config, source, target, download=download), labelled_target)
+    source_test = None
+    if config.source_test is not None:
+        source_test = _test_domain(config.source_test, source, "source test data", download=download)
+    return LoadedData(problem, _test_data(config, source, target, download=download), labelled_target, source_test)
 
 
 def finish_run(
@@ -141,7 +146,8 @@ def finish_run(
     """Write the model, its predictions and its metrics; further facts go on the run's card."""
     _, validation = source_split(data.problem.source, model.recipe.training)
     # A source too small to hold anything out is shown as it is; `held_out` in the metrics says so.
-    source = predict_domain(model, validation or data.problem.source)
+    unseen = data.source_test or validation
+    source = predict_domain(model, unseen or data.problem.source)
     target = predict_domain(model, data.test, keep_examples=True)
     # Written only now: data that can't be read leaves no model that looks like that of a finished run.
     folder.write_model(model, config.data(), facts)
@@ -154,7 +160,7 @@ def finish_run(
         save_pseudo_label_rounds(judged, folder.pseudo_labels)
     folder.write_metrics(
         {
-            "source": {"held_out": validation is not None, **summarize(source)},
+            "source": {"held_out": unseen is not None, **summarize(source)},
             "target": {**summarize(target), **coverage_of_sets(model, target), **model.findings},
         }
     )
@@ -206,23 +212,30 @@ def _test_data(
     download: bool,
 ) -> LabelledDomain | UnlabelledDomain:
     if config.test is not None:
-        shape = source.inputs.shape
-        image_format = ImageFormat(size=shape[1], channels=shape[0]) if source.inputs.kind == "images" else None
-        test = load_domain(config.test, image_format=image_format, download=download)
-        if test.inputs.shape != shape:
-            raise InvalidInputError(
-                f"test data: expected {source.inputs.kind} of the source's shape {shape}, got {test.inputs.shape} "
-                f"({test.name!r})"
-            )
-        if isinstance(test, LabelledDomain):
-            test.labels_among(source.classes)
-        return test
+        return _test_domain(config.test, source, "test data", download=download)
     if config.target is not None:
         return target
     # Without a target the honest test data is the part of the source that training does not see.
     training = config.recipe().training
     _, validation = source_split(source, training)
     return validation or source
+
+
+def _test_domain(
+    spec: str, source: LabelledDomain, what: str, *, download: bool
+) -> LabelledDomain | UnlabelledDomain:
+    """Data in the source's format, with classes that the source has too."""
+    shape = source.inputs.shape
+    image_format = ImageFormat(size=shape[1], channels=shape[0]) if source.inputs.kind == "images" else None
+    test = load_domain(spec, image_format=image_format, download=download)
+    if test.inputs.shape != shape:
+        raise InvalidInputError(
+            f"{what}: expected {source.inputs.kind} of the source's shape {shape}, got {test.inputs.shape} "
+            f"({test.name!r})"
+        )
+    if isinstance(test, LabelledDomain):
+        test.labels_among(source.classes)
+    return test
 
 
 def _task_title(folder: RunFolder) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.data.splits import hold_out
+from shiftcal.data.splits import hold_out, within_budget
 from shiftcal.errors import CheckpointError, InvalidInputError
 from shiftcal.fitted_model import FittedModel, check_held_out, load_model, plain_model
 from shiftcal.functional.clustering import ordinary_for_constant
@@ -111,6 +111,8 @@ def fit_model(
 
 def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[LabelledDomain, LabelledDomain | None]:
     """The parts of the source that training uses and that it holds out: the same for every method and calibrator."""
+    if training.label_budget is not None:
+        source = within_budget(source, training.label_budget, training.random_state)
     return hold_out(source, training.validation_fraction, training.random_state)
 
 

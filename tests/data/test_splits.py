@@ -6,7 +6,8 @@ import torch
 
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.data.splits import hold_out
+from shiftcal.data.splits import hold_out, within_budget
+from shiftcal.errors import InvalidInputError
 
 
 def make_domain(counts: list[int]) -> LabelledDomain:
@@ -83,3 +84,33 @@ def test_the_global_random_state_is_untouched() -> None:
     before = np.random.get_state()[1].copy()  # type: ignore[index]
     hold_out(make_domain([30, 30]), 0.5, 0)
     assert np.array_equal(np.random.get_state()[1], before)  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("counts", "budget", "expected"),
+    [
+        ([40, 20, 10], 15, [5, 5, 5]),
+        ([40, 20, 10], 60, [30, 20, 10]),
+        ([40, 20, 10], 61, [31, 20, 10]),
+        ([40, 20, 10], 16, [6, 5, 5]),
+        ([40, 20, 10], 1000, [40, 20, 10]),
+        ([40, 0, 10], 20, [10, 0, 10]),
+    ],
+)
+def test_a_budget_is_shared_by_the_classes(counts: list[int], budget: int, expected: list[int]) -> None:
+    domain = make_domain(counts)
+    part = within_budget(domain, budget, 0)
+    assert np.bincount(part.labels, minlength=3).tolist() == expected
+    assert part.labels.tolist() == domain.labels[row_numbers(part)].tolist()
+    assert len(set(row_numbers(part))) == len(part)
+
+
+def test_the_seed_decides_what_a_budget_buys() -> None:
+    domain = make_domain([30, 30])
+    assert row_numbers(within_budget(domain, 10, 1)) == row_numbers(within_budget(domain, 10, 1))
+    assert row_numbers(within_budget(domain, 10, 1)) != row_numbers(within_budget(domain, 10, 2))
+
+
+def test_a_budget_below_one_row_per_class_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="label_budget 1 is less than one row for each of the 2 classes"):
+        within_budget(make_domain([30, 30]), 1, 0)

@@ -17,6 +17,12 @@ class MetricName(NamedTuple):
     label: str
     is_percentage: bool = False
     """Written as 81.2 (per cent) instead of 0.812."""
+    of_source: bool = False
+
+    @property
+    def column(self) -> str:
+        """Its name among the numbers of a comparison, which are the target's unless they say otherwise."""
+        return f"source_{self.key}" if self.of_source else self.key
 
     @property
     def higher_is_better(self) -> bool:
@@ -41,10 +47,16 @@ class MetricName(NamedTuple):
         return f"{100 * value:.1f}" if self.is_percentage else f"{value:.3f}"
 
 
-COMPARED_METRICS = (
-    MetricName("accuracy", "Accuracy", is_percentage=True),
+_ACCURACY = MetricName("accuracy", "Accuracy", is_percentage=True)
+_PROBABILISTIC = (
     MetricName("expected_calibration_error", "ECE"),
     MetricName("brier_score", "Brier"),
     MetricName("negative_log_likelihood", "NLL"),
 )
-REPORTED_METRICS = (*COMPARED_METRICS, MetricName("error_detection_auroc", "Error AUROC"))
+COMPARED_METRICS = (
+    _ACCURACY,
+    MetricName("mean_per_class_accuracy", "Per class", is_percentage=True),
+    *_PROBABILISTIC,
+    MetricName("accuracy", "Source accuracy", is_percentage=True, of_source=True),
+)
+REPORTED_METRICS = (_ACCURACY, *_PROBABILISTIC, MetricName("error_detection_auroc", "Error AUROC"))

@@ -55,7 +55,7 @@ class ComparisonTable:
 def comparison_table(cells: Sequence[Cell]) -> ComparisonTable:
     """Arrange cells in the order in which their tasks and methods first occur.
 
-    With several tasks a first block shows the mean over tasks of each seed, then mean and spread over seeds. Only
+    Columns are the metrics that any cell has. With several tasks a first block shows the mean over tasks of each seed, then mean and spread over seeds. Only
     seeds that a method has for every task count there, since means over different tasks can't be compared.
 
     Raises:
@@ -64,10 +64,12 @@ def comparison_table(cells: Sequence[Cell]) -> ComparisonTable:
     _check_unique(cells)
     methods = tuple(dict.fromkeys(cell.method for cell in cells))
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
-    blocks = [_block(task, [cell for cell in cells if cell.task == task], methods, (task,)) for task in tasks]
+    metrics = tuple(metric for metric in COMPARED_METRICS if any(metric.column in cell.metrics for cell in cells))
+    parts = {task: ([cell for cell in cells if cell.task == task], (task,)) for task in tasks}
     if len(tasks) > 1:
-        blocks.insert(0, _block(ALL_TASKS, cells, methods, tasks))
-    return ComparisonTable(methods, COMPARED_METRICS, tuple(blocks))
+        parts = {ALL_TASKS: (list(cells), tasks), **parts}
+    blocks = tuple(TaskBlock(title, _rows(own, methods, metrics, of)) for title, (own, of) in parts.items())
+    return ComparisonTable(methods, metrics, blocks)
 
 
 def _check_unique(cells: Sequence[Cell]) -> None:
@@ -79,18 +81,20 @@ def _check_unique(cells: Sequence[Cell]) -> None:
         seen.add(key)
 
 
-def _block(task: str, cells: Sequence[Cell], methods: Sequence[str], tasks: Sequence[str]) -> TaskBlock:
+def _rows(
+    cells: Sequence[Cell], methods: Sequence[str], metrics: Sequence[MetricName], tasks: Sequence[str]
+) -> tuple[tuple[Entry | None, ...], ...]:
     columns = []
-    for metric in COMPARED_METRICS:
+    for metric in metrics:
         entries = [_entry([cell for cell in cells if cell.method == method], metric, tasks) for method in methods]
         columns.append(_mark_best(entries, metric))
-    return TaskBlock(task, tuple(zip(*columns, strict=True)))
+    return tuple(zip(*columns, strict=True))
 
 
 def _entry(cells: Sequence[Cell], metric: MetricName, tasks: Sequence[str]) -> Entry | None:
     by_seed: dict[int, list[float]] = {}
     for cell in cells:
-        value = cell.metrics.get(metric.key, math.nan)
+        value = cell.metrics.get(metric.column, math.nan)
         if not math.isnan(value):
             by_seed.setdefault(cell.seed, []).append(value)
     means = [statistics.fmean(values) for values in by_seed.values() if len(values) == len(tasks)]

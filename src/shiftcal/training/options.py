@@ -24,6 +24,9 @@ class TrainingOptions:
     epochs: int | None = option(None, f"how many; None: about {DEFAULT_STEPS} steps in all", at_least=1)
     epoch_steps: int | None = option(None, "steps of an epoch; None: one pass over the source", at_least=1)
     initial_run: str | None = option(None, "folder of a finished run whose classifier training starts from")
+    label_budget: int | None = option(
+        None, "at most so many labelled source rows, as many of each class as can be; None: all", at_least=1
+    )
     batch_size: int = option(
         64, "source rows in a batch (over all processes); target rows: as many, or a multiple", at_least=1
     )
