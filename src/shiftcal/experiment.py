@@ -25,10 +25,11 @@ from shiftcal.evaluation import (
 from shiftcal.files import check_writable_folder
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model, source_split
+from shiftcal.learning_curve import LearningCurve
 from shiftcal.models.backbones import default_image_size
 from shiftcal.predictions import load_predictions, save_predictions
 from shiftcal.processes import is_main_process
-from shiftcal.recipe import decisive
+from shiftcal.recipe import Recipe, decisive
 from shiftcal.reporting import RunContents, write_report
 from shiftcal.run_folder import RunFolder
 
@@ -51,7 +52,9 @@ class LoadedData:
         return replace(config, image_size=inputs.shape[1]) if inputs.kind == "images" else config
 
 
-def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, download: bool = False) -> RunFolder:
+def run_experiment(
+    config: RunConfig, out: Path, *, resume: bool = False, download: bool = False, learning_curve: bool = False
+) -> RunFolder:
     """Train, predict, evaluate and report into a folder.
 
     Args:
@@ -59,8 +62,10 @@ def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, downlo
         out: the folder; created after everything that can be checked beforehand was checked.
         resume: go on with an interrupted run of the same configuration.
         download: whether data sets may be fetched.
+        learning_curve: evaluate the test data after each epoch too; the model is the same with and without.
 
     Raises:
+        InvalidInputError: a learning curve is asked for and the test data has no labels.
         TrainingInterrupted: a signal came; `resume` goes on from there.
     """
     recipe = config.recipe()
@@ -75,11 +80,19 @@ def run_experiment(config: RunConfig, out: Path, *, resume: bool = False, downlo
         return folder
     data = load_data(config, download=download)
     config = data.resolved(config)
+    watch = learning_curve_of(folder, data, recipe) if learning_curve else None
     if is_main_process():
+        if not folder.is_started:
+            folder.remove_remains()
         folder.write_config({**config.data(), **recipe.as_plain()})
     try:
         model = fit_model(
-            data.problem, recipe, checkpoint=folder.checkpoint, resume=resume, after_epoch=folder.write_history
+            data.problem,
+            recipe,
+            checkpoint=folder.checkpoint,
+            resume=resume,
+            after_epoch=folder.write_history,
+            watch=watch,
         )
         if is_main_process():
             finish_run(folder, model, data, config)
@@ -135,6 +148,22 @@ def load_data(config: RunConfig, *, download: bool) -> LoadedData:
     return LoadedData(problem, _test_data(config, source, target, download=download), labelled_target, source_test)
 
 
+def learning_curve_of(folder: RunFolder, data: LoadedData, recipe: Recipe) -> LearningCurve:
+    """What evaluates the test data, and the source where it has rows that training does not see, after each epoch.
+
+    Raises:
+        InvalidInputError: the test data has no labels, or some that the source does not have.
+    """
+    if not isinstance(data.test, LabelledDomain):
+        raise InvalidInputError(
+            f"a learning curve needs labels for evaluation (training does not see them), and {data.test.name!r} has "
+            "none. Give a labelled target or labelled test data (--test), or leave out --learning-curve."
+        )
+    unseen = data.source_test or source_split(data.problem.source, recipe.training)[1]
+    source = unseen if isinstance(unseen, LabelledDomain) else None
+    return LearningCurve(folder, data.problem.source.classes, data.test, source)
+
+
 def finish_run(
     folder: RunFolder,
     model: FittedModel,
@@ -155,13 +184,18 @@ def finish_run(
     save_predictions(target, folder.target_predictions)
     rounds = model.pseudo_labels
     if rounds is not None:
-        truth = data.labelled_target
-        judged = rounds if truth is None else judge_pseudo_labels(rounds, truth, model.classes)
-        save_pseudo_label_rounds(judged, folder.pseudo_labels)
+        if data.labelled_target is not None:
+            rounds = judge_pseudo_labels(rounds, data.labelled_target, model.classes)
+        save_pseudo_label_rounds(rounds, folder.pseudo_labels)
     folder.write_metrics(
         {
             "source": {"held_out": unseen is not None, **summarize(source)},
-            "target": {**summarize(target), **coverage_of_sets(model, target), **model.findings},
+            "target": {
+                **summarize(target),
+                **coverage_of_sets(model, target),
+                **({} if rounds is None else rounds.summary()),
+                **model.findings,
+            },
         }
     )
 
@@ -194,6 +228,7 @@ def read_contents(folder: RunFolder) -> RunContents:
         source=load_predictions(folder.source_predictions),
         target=load_predictions(folder.target_predictions),
         pseudo_labels=load_pseudo_label_rounds(folder.pseudo_labels) if folder.pseudo_labels.is_file() else None,
+        learning_curve=folder.read_learning_curve(),
     )
 
 

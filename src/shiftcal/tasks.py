@@ -89,7 +89,9 @@ def parse_tasks(text: str) -> list[Task]:
         target, _, test = (part.strip() for part in rest.partition("@"))
         if not (separator and source and target):
             raise UnknownNameError(
-                "task or suite (a task is written SOURCE->TARGET@TEST or SOURCE@TEST->TARGET@TEST, or without @TEST)", entry, SUITES
+                "task or suite (a task is written SOURCE->TARGET@TEST or SOURCE@TEST->TARGET@TEST, or without @TEST)",
+                entry,
+                SUITES,
             )
         tasks.append(Task(source, target, test or None, source_test or None))
     if not tasks:

@@ -1,4 +1,4 @@
-"""What self-training took as labelled, round by round: for the history of a run and for its report.
+"""What a method took as labelled of the target, round by round: for the history of a run and for its report.
 
 The chosen labels are kept, not only numbers about them, so that they can be judged after training, where labels of
 the target are at hand for evaluation. Training itself never sees those.
@@ -96,6 +96,11 @@ class PseudoLabelRounds:
             "pseudo_estimated_precision": float(self.estimated_precision[-1]),
         }
 
+    def summary(self) -> dict[str, float]:
+        """Of the last round: the share of target rows with a label, and how many of these are right, where known."""
+        right = {} if self.true_precision is None else {"pseudo_label_precision": float(self.true_precision[-1])}
+        return {"pseudo_label_share": float(self.share[-1]), **right}
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All fields that are there, by name: what the constructor takes."""
         return {name: array for name, array in vars(self).items() if array is not None}
@@ -109,6 +114,37 @@ class PseudoLabelRounds:
         """The rounds that `as_tensors` was called on."""
         fields: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
         return cls(**fields)
+
+
+@dataclass(frozen=True)
+class LabelsOfEpoch:
+    """Pseudo-labels that are chosen batch by batch, put together: the last of each target row in an epoch."""
+
+    labels: Tensor
+    """(target rows,) class numbers, or NOT_CHOSEN."""
+    confidence: Tensor
+    """(target rows,) that the model gave to each label; below 0 where none was chosen."""
+
+    @classmethod
+    def none_yet(cls, num_rows: int) -> LabelsOfEpoch:
+        """No label so far, for a target of so many rows."""
+        return cls(torch.full((num_rows,), NOT_CHOSEN), torch.full((num_rows,), -1.0))
+
+    def note(self, rows: Tensor, labels: Tensor, confidence: Tensor) -> None:
+        """Take in the labels (K,) of some rows (K,)."""
+        self.labels[rows.cpu()] = labels.cpu()
+        self.confidence[rows.cpu()] = confidence.float().cpu()
+
+    @property
+    def chosen(self) -> PseudoLabels:
+        """Rows that have a label, with it."""
+        rows = (self.labels != NOT_CHOSEN).nonzero().squeeze(-1)
+        return PseudoLabels(rows.numpy(), self.labels[rows].numpy())
+
+    @property
+    def mean_confidence(self) -> float:
+        """Over rows that have a label; there must be one."""
+        return float(self.confidence[self.labels != NOT_CHOSEN].double().mean())
 
 
 def save_pseudo_label_rounds(rounds: PseudoLabelRounds, path: Path) -> None:

@@ -23,6 +23,7 @@ from shiftcal.methods.dann import DomainAdversarial
 from shiftcal.methods.deep_coral import DeepCoral
 from shiftcal.methods.deep_ensemble import DeepEnsemble
 from shiftcal.methods.drl import DistributionallyRobust
+from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
 from shiftcal.methods.fixmatch import FixMatch
 from shiftcal.methods.flexmatch import FlexMatch
@@ -58,6 +59,7 @@ METHODS: dict[str, type[Method[Any]]] = {
     "deep-coral": DeepCoral,
     "deep-ensemble": DeepEnsemble,
     "drl": DistributionallyRobust,
+    "drssl": DistributionallyRobustSemiSupervised,
     "drst": DistributionallyRobustSelfTraining,
     "fixmatch": FixMatch,
     "flexmatch": FlexMatch,

@@ -30,7 +30,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.consistency import align_probabilities, consistency_loss, pseudo_label_record
 from shiftcal.functional.ramps import cosine_ramp
 from shiftcal.methods.base import TASK, Update
-from shiftcal.methods.consistency import ConsistencyMethod
+from shiftcal.methods.consistency import ConsistencyMethod, accepted_labels
 from shiftcal.models.networks import (
     Blueprint,
     Classifier,
@@ -94,6 +94,7 @@ class AdaMatch(ConsistencyMethod):
             TASK,
             task_loss + self.unlabelled_weight * cosine_ramp(batch.progress) * agreement_loss,
             {"task_loss": task_loss, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept)},
+            accepted_labels(batch, probabilities, kept),
         )
 
     def _logits(self, network: Classifier, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

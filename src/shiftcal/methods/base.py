@@ -38,6 +38,17 @@ class Outputs(NamedTuple):
     """(N, F) of the task network, for calibrators and diagnostics."""
 
 
+class Accepted(NamedTuple):
+    """Target rows of a batch that a step took as labelled."""
+
+    rows: Tensor
+    """(K,) row numbers in the target domain."""
+    labels: Tensor
+    """(K,) class numbers."""
+    confidence: Tensor
+    """(K,) what the method gave as probability of each label."""
+
+
 @dataclass(frozen=True)
 class Update:
     """One optimiser step that a training step asks for."""
@@ -46,6 +57,8 @@ class Update:
     loss: Tensor
     logged: Mapping[str, Tensor] = field(default_factory=dict)
     """Scalars for the progress bar and the history."""
+    accepted: Accepted | None = None
+    """Pseudo-labels of this step, for diagnostics, from methods that choose them batch by batch."""
 
 
 @dataclass(frozen=True)

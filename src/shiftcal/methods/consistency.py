@@ -14,10 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import torch
+from torch import Tensor
+
 from shiftcal.data.batches import Batch
-from shiftcal.methods.base import OptimizerKind, Schedule
+from shiftcal.methods.base import Accepted, OptimizerKind, Schedule
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier, DomainOutputs, classify_jointly
+from shiftcal.models.networks import Classifier, DomainOutputs, classify_jointly, uses_batch_statistics
 from shiftcal.options import option
 
 
@@ -33,21 +36,36 @@ class ViewOutputs(NamedTuple):
 
 
 def classify_views(network: Classifier, batch: Batch) -> ViewOutputs:
-    """All views of a batch in one pass, so that batch norm sees one mixture of them.
+    """All views of a batch, those of the target's weak ones without gradients.
 
-    Published code interleaves the rows of the views for that, since its devices take slices of the whole. Here every
-    process has its own part of each view: they are put end to end, and taken apart at the same places.
+    They go in one pass, so that batch norm sees one mixture of them. Published code interleaves the rows of the views
+    for that, since its devices take slices of the whole. Here every process has its own part of each view: they are
+    put end to end, and taken apart at the same places. Without batch norm the pass of the weak views is one of its
+    own, which saves their part of the backward pass.
     """
     assert batch.target_inputs is not None
     views = batch.views
     labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs)
     strong = views.strong(batch.target_inputs, missing=network.backbone.mean)
-    return ViewOutputs(*classify_jointly(network, labelled, weak, strong))
+    if uses_batch_statistics(network):
+        outputs = ViewOutputs(*classify_jointly(network, labelled, weak, strong))
+        return outputs._replace(weak=DomainOutputs(*(part.detach() for part in outputs.weak)))
+    with torch.no_grad():
+        (weak_outputs,) = classify_jointly(network, weak)
+    labelled_outputs, strong_outputs = classify_jointly(network, labelled, strong)
+    return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs)
+
+
+def accepted_labels(batch: Batch, probabilities: Tensor, kept: Tensor) -> Accepted:
+    """The pseudo-labels that a step keeps, of the probabilities (N, C) of all target rows of its batch."""
+    assert batch.target_rows is not None
+    confidence, labels = probabilities[kept].max(dim=-1)
+    return Accepted(batch.target_rows[kept], labels, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsistencyMethod(SourceOnly):
-    """Base of methods whose predictions on weak views supervise strong ones."""
+class ConsistencySettings:
+    """Options of methods whose predictions on weak views supervise strong ones."""
 
     needs_target: ClassVar[bool] = True
 
@@ -62,3 +80,8 @@ class ConsistencyMethod(SourceOnly):
     def target_multiple(self) -> int:
         """As the option says."""
         return self.unlabelled_multiple
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistencyMethod(ConsistencySettings, SourceOnly):
+    """Base of those that train a classifier and nothing else."""

@@ -43,6 +43,7 @@ from shiftcal.models.networks import (
     Blueprint,
     Classifier,
     DomainClassifier,
+    DomainOutputs,
     frozen_statistics,
     observed,
     uses_batch_statistics,
@@ -124,18 +125,24 @@ class DistributionallyRobust(Method[RobustNetwork]):
             # the two kinds of statistics apart instead of the domains.
             _, features = observed(network.task, batch.source_inputs)
         if batch.target_inputs is not None:
-            yield self._ratio_update(network, batch.source_inputs, features.detach(), batch.target_inputs)
+            target_outputs = DomainOutputs(*observed(network.task, batch.target_inputs))
+            yield self.ratio_update(network, batch, features.detach(), target_outputs)
         with torch.no_grad(), frozen_statistics(network):
             domain_logit = self._domain_logit(network, batch.source_inputs, features)
-        ratio = density_ratio(domain_logit, 0.0 if self.ratio_strength == "auto" else self.ratio_strength)
+        ratio = self.ratio_of_training(domain_logit)
         robust = robust_logits(logits.detach(), ratio, class_regularization=self.class_regularization)
         yield Update(
             TASK,
-            self._task_loss(logits, batch.source_labels, ratio),
+            self.task_loss(logits, batch.source_labels, ratio),
             {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": domain_logit.exp().mean()},
         )
 
-    def _task_loss(self, logits: Tensor, labels: Tensor, ratio: Tensor) -> Tensor:
+    def ratio_of_training(self, domain_logit: Tensor) -> Tensor:
+        """R (N,) as it stands in the task's loss: 1 with "auto"."""
+        return density_ratio(domain_logit, 0.0 if self.ratio_strength == "auto" else self.ratio_strength)
+
+    def task_loss(self, logits: Tensor, labels: Tensor, ratio: Tensor) -> Tensor:
+        """What the task network learns from labelled rows (N,), given their ratio."""
         if self.ratio_strength == "auto" and self.class_regularization == 0:
             # R = 1: the surrogate has the same gradient, but its rounding would make the trained network another
             # than that of `source-only`.
@@ -144,7 +151,11 @@ class DistributionallyRobust(Method[RobustNetwork]):
 
     def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
         """Theorem 1 in its inference form; the density ratio is given as estimated, whatever its strength."""
-        logits, features = network.task(inputs)
+        return self.robust_outputs(network, inputs, DomainOutputs(*network.task(inputs)))
+
+    def robust_outputs(self, network: RobustNetwork, inputs: Tensor, outputs: DomainOutputs) -> Outputs:
+        """The same, with what the task network gives for these inputs or for a view of them."""
+        logits, features = outputs
         domain_logit = self._domain_logit(network, inputs, features)
         if self.ratio_strength == "auto":
             representation = network.task.backbone.representation(inputs, features)
@@ -196,19 +207,20 @@ class DistributionallyRobust(Method[RobustNetwork]):
         chosen = np.zeros_like(rows) if labels is None else labels[rows]
         return Observed(*(value.double() for value in values)), torch.from_numpy(chosen)
 
-    def _ratio_update(
-        self, network: RobustNetwork, source_inputs: Tensor, source_features: Tensor, target_inputs: Tensor
+    def ratio_update(
+        self, network: RobustNetwork, batch: Batch, source_features: Tensor, target: DomainOutputs
     ) -> Update:
-        target_logits, target_features = observed(network.task, target_inputs)
+        """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
+        assert batch.target_inputs is not None
         # Both domains in one pass: batch norm of a ratio network of its own must not see them apart.
-        both_inputs = torch.cat([source_inputs, target_inputs])
-        both_features = torch.cat([source_features, target_features])
+        both_inputs = torch.cat([batch.source_inputs, batch.target_inputs])
+        both_features = torch.cat([source_features, target.features])
         both = self._domain_logit(network, both_inputs, both_features)
-        source_domain, target_domain = both[: len(source_inputs)], both[len(source_inputs) :]
+        source_domain, target_domain = torch.split(both, [len(batch.source_inputs), len(batch.target_inputs)])
         target_ratio = density_ratio(target_domain, 1.0 if self.ratio_strength == "auto" else self.ratio_strength)
         telling_apart = domain_loss(source_domain, target_domain)
         relative_ratio = target_ratio / mean_over_batch(target_ratio)
-        caution = target_potential(target_logits, relative_ratio, class_regularization=self.class_regularization)
+        caution = target_potential(target.logits, relative_ratio, class_regularization=self.class_regularization)
         return Update(
             RATIO,
             telling_apart + self.dual_weight * caution,

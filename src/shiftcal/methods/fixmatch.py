@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.data.batches import Batch
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.methods.base import TASK, Update
-from shiftcal.methods.consistency import ConsistencyMethod, classify_views
+from shiftcal.methods.consistency import ConsistencyMethod, accepted_labels, classify_views
 from shiftcal.models.networks import Classifier
 from shiftcal.options import option
 
@@ -36,7 +36,7 @@ class FixMatch(ConsistencyMethod):
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """One step on labels and pseudo-labels."""
         labelled, weak, strong = classify_views(network, batch)
-        probabilities = torch.softmax(weak.logits.detach(), dim=-1)
+        probabilities = torch.softmax(weak.logits, dim=-1)
         thresholds = self.thresholds(network, batch, probabilities)
         task_loss = cross_entropy(labelled.logits, batch.source_labels)
         agreement_loss, kept = consistency_loss(probabilities, strong.logits, thresholds)
@@ -44,6 +44,7 @@ class FixMatch(ConsistencyMethod):
             TASK,
             task_loss + self.unlabelled_weight * agreement_loss,
             {"task_loss": task_loss, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept)},
+            accepted_labels(batch, probabilities, kept),
         )
 
     def thresholds(self, network: Classifier, batch: Batch, probabilities: Tensor) -> float | Tensor:

@@ -27,7 +27,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.adaptive_thresholds import fairness_loss, self_adaptive_thresholds
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.methods.base import TASK, Update
-from shiftcal.methods.consistency import ConsistencyMethod, classify_views
+from shiftcal.methods.consistency import ConsistencyMethod, accepted_labels, classify_views
 from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.options import option
 from shiftcal.processes import mean_over_processes, whole_batch
@@ -71,7 +71,7 @@ class FreeMatch(ConsistencyMethod):
         """One step on labels and pseudo-labels, with the thresholds after a look at the batch."""
         assert isinstance(network, SelfAdaptiveClassifier)
         labelled, weak, strong = classify_views(network, batch)
-        probabilities = torch.softmax(weak.logits.detach(), dim=-1)
+        probabilities = torch.softmax(weak.logits, dim=-1)
         network.follow(probabilities, 1 - self.momentum)
         thresholds = self_adaptive_thresholds(network.confidence, network.class_means)
         task_loss = cross_entropy(labelled.logits, batch.source_labels)
@@ -91,4 +91,5 @@ class FreeMatch(ConsistencyMethod):
                 "fairness_loss": fairness,
                 **pseudo_label_record(probabilities, kept),
             },
+            accepted_labels(batch, probabilities, kept),
         )

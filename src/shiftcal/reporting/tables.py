@@ -55,8 +55,9 @@ class ComparisonTable:
 def comparison_table(cells: Sequence[Cell]) -> ComparisonTable:
     """Arrange cells in the order in which their tasks and methods first occur.
 
-    Columns are the metrics that any cell has. With several tasks a first block shows the mean over tasks of each seed, then mean and spread over seeds. Only
-    seeds that a method has for every task count there, since means over different tasks can't be compared.
+    Columns are the metrics that any cell has. With several tasks a first block shows the mean over tasks of each
+    seed, then mean and spread over seeds. Only seeds that a method has for every task count there, since means over
+    different tasks can't be compared.
 
     Raises:
         InvalidInputError: a task, method and seed occur twice.
@@ -65,7 +66,9 @@ def comparison_table(cells: Sequence[Cell]) -> ComparisonTable:
     methods = tuple(dict.fromkeys(cell.method for cell in cells))
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
     metrics = tuple(metric for metric in COMPARED_METRICS if any(metric.column in cell.metrics for cell in cells))
-    parts = {task: ([cell for cell in cells if cell.task == task], (task,)) for task in tasks}
+    parts: dict[str, tuple[list[Cell], tuple[str, ...]]] = {
+        task: ([cell for cell in cells if cell.task == task], (task,)) for task in tasks
+    }
     if len(tasks) > 1:
         parts = {ALL_TASKS: (list(cells), tasks), **parts}
     blocks = tuple(TaskBlock(title, _rows(own, methods, metrics, of)) for title, (own, of) in parts.items())

@@ -75,6 +75,17 @@ def any_process(fabric: Fabric, flag: bool) -> bool:
     return bool(total.item() > 0)
 
 
+def of_surest_process(fabric: Fabric, values: Tensor, sureness: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row (N,) value and sureness in the process that is surest; all must call it at the same point."""
+    if fabric.world_size == 1:
+        return values, sureness
+    all_values, all_sureness = (fabric.all_gather(part.to(fabric.device)) for part in (values, sureness))
+    assert isinstance(all_values, Tensor)
+    assert isinstance(all_sureness, Tensor)
+    surest, process = all_sureness.cpu().max(dim=0)
+    return all_values.cpu().gather(0, process[None])[0], surest
+
+
 def synchronized_batch_norm(fabric: Fabric, network: nn.Module) -> nn.Module:
     """Batch norm over the global batch where several GPU processes share it."""
     if fabric.world_size == 1 or not uses_batch_statistics(network):

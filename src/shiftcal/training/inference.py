@@ -11,6 +11,7 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from shiftcal.data.inputs import Inputs
+from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.methods.base import Method, Outputs
 from shiftcal.progress import progress_bar
 
@@ -18,10 +19,30 @@ _BATCH_SIZE = 256
 
 
 def predict_inputs(
-    method: Method[Any], network: nn.Module, inputs: Inputs, *, device: torch.device, fabric: Fabric | None = None
+    method: Method[Any],
+    network: nn.Module,
+    inputs: Inputs,
+    *,
+    device: torch.device,
+    fabric: Fabric | None = None,
+    flip_average: bool = False,
 ) -> Outputs:
-    """Outputs for all rows, on the CPU."""
-    return Outputs(*observe_rows(lambda batch: method.predict(network, batch), network, inputs, device, fabric))
+    """Outputs for all rows, on the CPU; with `flip_average`, images are averaged with their mirror images."""
+
+    def predict(batch: Tensor) -> Outputs:
+        outputs = method.predict(network, batch)
+        if not flip_average or inputs.kind != "images":
+            return outputs
+        return _mean_outputs(outputs, method.predict(network, batch.flip(-1)))
+
+    return Outputs(*observe_rows(predict, network, inputs, device, fabric))
+
+
+def _mean_outputs(*several: Outputs) -> Outputs:
+    """Mean probabilities (as logits) and features, and the geometric mean of the density ratios."""
+    logits, density_ratio, features = (torch.stack(values) for values in zip(*several, strict=True))
+    # A ratio of 1/10 and one of 10 are as far from 1: their logarithms are what has a mean.
+    return Outputs(log_mean_probabilities(logits), density_ratio.log().mean(dim=0).exp(), features.mean(dim=0))
 
 
 @torch.inference_mode()

@@ -22,12 +22,12 @@ from torch.optim.swa_utils import AveragedModel
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
+from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.methods.base import EpochOutlook, Evidence, Method, Outputs
 from shiftcal.progress import progress_bar
-from shiftcal.training.fabric import any_process, average_gradients
+from shiftcal.training.fabric import any_process, average_gradients, of_surest_process, own_random_state
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
@@ -36,6 +36,11 @@ from shiftcal.training.options import TrainingOptions
 EpochRecord = dict[str, float]
 Validate = Callable[[Outputs], Mapping[str, float]]
 SaveState = Callable[[dict[str, Any]], None]
+Predict = Callable[[Inputs], Outputs]
+Watch = Callable[[int, Predict], None]
+
+# Of a run of thousands of epochs, so many rounds of pseudo-labels are enough for any figure.
+_MOST_ROUNDS = 100
 
 
 @dataclass
@@ -53,6 +58,8 @@ class Progress:
     pseudo_labels: PseudoLabels | None = None
     pseudo_label_rounds: PseudoLabelRounds | None = None
     """Those of all epochs so far; None if there were none."""
+    accepted: LabelsOfEpoch | None = None
+    """What the steps of this epoch took as labelled, where the method chooses batch by batch."""
 
 
 class Trainer:
@@ -109,6 +116,7 @@ class Trainer:
         validate: Validate,
         save: SaveState | None = None,
         after_epoch: Callable[[list[EpochRecord]], None] = lambda _: None,
+        watch: Watch | None = None,
     ) -> None:
         """Train to the end, from wherever `progress` stands.
 
@@ -116,6 +124,8 @@ class Trainer:
             validate: turns outputs for the held-out source rows into numbers of the history, after each epoch.
             save: stores a state that `restore` takes; called at ends of epochs and on interruption.
             after_epoch: called in the main process with the history so far.
+            watch: called in every process after each epoch with its number, from 1, and with `predict`, which all
+                processes must call alike; whatever it finds stays outside of training.
 
         Raises:
             TrainingInterrupted: a signal came; the state was saved before.
@@ -129,6 +139,10 @@ class Trainer:
                 record = self._close_epoch(time.monotonic() - started)
                 if self.held_out is not None:
                     record |= validate(self.predict(self.held_out.inputs))
+                if watch is not None:
+                    # Before the state is saved: what a resumed run does not repeat has been watched.
+                    with own_random_state(self.options.random_state):
+                        watch(self.progress.epoch, self.predict)
                 after_epoch(self.progress.history)
                 due = time.monotonic() - last_saved >= self.options.checkpoint_seconds
                 if save is not None and any_process(self.fabric, due):
@@ -188,6 +202,8 @@ class Trainer:
                 break
             self._apply(self.optimizers[update.optimizer], update.loss)
             logged |= update.logged
+            if update.accepted is not None and self._records_rounds:
+                self._accepted_so_far().note(*update.accepted)
         for schedule in self.schedules.values():
             schedule.step()
         if self.average is not None:
@@ -239,22 +255,44 @@ class Trainer:
         if chosen is None or len(chosen) == 0:
             return None
         probabilities = torch.softmax(predict_target().logits.double(), dim=-1).numpy()
-        confidence = float(np.mean(probabilities[chosen.rows, chosen.labels]))
+        self._add_round(chosen, float(np.mean(probabilities[chosen.rows, chosen.labels])))
+        return chosen
+
+    def _add_round(self, chosen: PseudoLabels, confidence: float) -> None:
+        progress, target = self.progress, self.problem.target
+        assert target is not None
         rounds = progress.pseudo_label_rounds
         if rounds is None:
-            rounds = PseudoLabelRounds.none_yet(len(target), len(source.classes))
+            rounds = PseudoLabelRounds.none_yet(len(target), len(self.problem.source.classes))
         progress.pseudo_label_rounds = rounds.with_round(progress.epoch + 1, chosen, confidence)
-        return chosen
+
+    @property
+    def _records_rounds(self) -> bool:
+        """Whether this epoch is among those, evenly spread, of which batch-by-batch pseudo-labels are kept."""
+        every = math.ceil(self.num_epochs / _MOST_ROUNDS)
+        return (self.num_epochs - 1 - self.progress.epoch) % every == 0
+
+    def _accepted_so_far(self) -> LabelsOfEpoch:
+        assert self.problem.target is not None
+        if self.progress.accepted is None:
+            self.progress.accepted = LabelsOfEpoch.none_yet(len(self.problem.target))
+        return self.progress.accepted
 
     def _close_epoch(self, seconds: float) -> EpochRecord:
         progress = self.progress
         record: EpochRecord = {"epoch": progress.epoch + 1}
         record |= {name: total / progress.num_logged[name] for name, total in progress.totals.items()}
+        if progress.accepted is not None:
+            own = progress.accepted
+            accepted = LabelsOfEpoch(*of_surest_process(self.fabric, own.labels, own.confidence))
+            if len(accepted.chosen) > 0:
+                self._add_round(accepted.chosen, accepted.mean_confidence)
         if progress.pseudo_label_rounds is not None:
             record |= progress.pseudo_label_rounds.record(progress.epoch + 1, len(self.problem.source.classes))
         record["seconds"] = round(seconds, 3)
         progress.history.append(record)
         progress.epoch, progress.step, progress.totals, progress.num_logged = progress.epoch + 1, 0, {}, {}
+        progress.accepted = None
         return record
 
     def _bar(self) -> Any:
@@ -281,6 +319,7 @@ class Trainer:
             "history": [dict(record) for record in progress.history],
             "pseudo_labels": None if pseudo is None else _as_tensors(pseudo),
             "pseudo_label_rounds": None if rounds is None else rounds.as_tensors(),
+            "accepted": None if progress.accepted is None else dict(vars(progress.accepted)),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -291,7 +330,7 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
             self.schedules[name].load_state_dict(state["schedules"][name])
-        pseudo, rounds = state["pseudo_labels"], state.get("pseudo_label_rounds")
+        pseudo, rounds, accepted = (state.get(name) for name in ("pseudo_labels", "pseudo_label_rounds", "accepted"))
         self.progress = Progress(
             epoch=state["epoch"],
             step=state["step"],
@@ -301,6 +340,7 @@ class Trainer:
             history=[dict(record) for record in state["history"]],
             pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
             pseudo_label_rounds=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
+            accepted=None if accepted is None else LabelsOfEpoch(**accepted),
         )
 
 

@@ -1,0 +1,129 @@
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax, softmax
+
+from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.data.views import ViewMaker
+from shiftcal.errors import TrainingInterrupted
+from shiftcal.fitting import fit_model
+from shiftcal.methods.base import RATIO, TASK, Update
+from shiftcal.methods.drl import RobustNetwork
+from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
+from shiftcal.methods.fixmatch import FixMatch
+from shiftcal.models.networks import Blueprint
+from shiftcal.recipe import Recipe
+
+
+def step_of_task(method: DistributionallyRobustSemiSupervised, network: RobustNetwork, batch: Batch) -> Update:
+    ratio, task = method.training_step(network, batch)
+    assert (ratio.optimizer, task.optimizer) == (RATIO, TASK)
+    return task
+
+
+def with_ratio(network: RobustNetwork) -> RobustNetwork:
+    """A ratio head that says something; a new one says 1."""
+    assert network.ratio is not None
+    for weights in network.ratio.parameters():
+        torch.nn.init.normal_(weights, std=0.5)
+    return network
+
+
+def test_without_ratio_and_clusters_it_is_fixmatch(blueprint: Blueprint, batch: Batch) -> None:
+    torch.manual_seed(1)
+    method = DistributionallyRobustSemiSupervised(threshold=0.5, ratio_strength=0.0)
+    robust = step_of_task(method, method.build(blueprint), batch)
+    torch.manual_seed(1)
+    plain_method = FixMatch(threshold=0.5)
+    (plain,) = plain_method.training_step(plain_method.build(blueprint), batch._replace(views=ViewMaker(0, 0)))
+    for name, value in plain.logged.items():
+        torch.testing.assert_close(robust.logged[name], value)
+    assert robust.accepted is not None
+    assert plain.accepted is not None
+    assert robust.accepted.rows.tolist() == plain.accepted.rows.tolist()
+
+
+def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:
+    """The paper's form: pseudo-labels and strong views by softmax(R z / (1 + r))."""
+    method = DistributionallyRobustSemiSupervised(
+        threshold=0.4, unlabelled_weight=2.0, ratio_strength=1.0, class_regularization=0.1, cluster_labels=False
+    )
+    network = with_ratio(method.build(blueprint))
+    update = step_of_task(method, network, batch)
+
+    assert batch.target_inputs is not None
+    strong_inputs = ViewMaker(0, 0).strong(batch.target_inputs, missing=torch.zeros(1, 4))
+    with torch.no_grad():
+        robust = method.predict(network, batch.target_inputs)
+        strong = network.task(strong_inputs)[0].double()
+    ratio = robust.density_ratio.double().numpy()
+    assert ratio.std() > 0.1
+    weak = robust.logits.double().numpy()
+    confidence, labels = softmax(weak, axis=1).max(axis=1), weak.argmax(axis=1)
+    kept = confidence >= 0.4
+    assert 0 < kept.sum() < 16
+    scaled = ratio[:, None] * (strong - strong.mean(dim=1, keepdim=True)).numpy() / 1.1
+    agreement = -(log_softmax(scaled, axis=1)[np.arange(16), labels] * kept).mean()
+    assert update.logged["consistency_loss"].item() == pytest.approx(agreement, rel=1e-5)
+    assert update.accepted is not None
+    assert update.accepted.rows.tolist() == np.flatnonzero(kept).tolist()
+    assert update.accepted.labels.tolist() == labels[kept].tolist()
+    np.testing.assert_allclose(update.accepted.confidence.numpy(), confidence[kept], rtol=1e-5)
+
+
+def test_the_ratio_learns_on_its_own(blueprint: Blueprint, batch: Batch) -> None:
+    method = DistributionallyRobustSemiSupervised()
+    network = method.build(blueprint)
+    for update in method.training_step(network, batch):
+        network.zero_grad()
+        update.loss.backward()  # type: ignore[no-untyped-call]
+        reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
+        assert reached == {update.optimizer}
+
+
+def recipe(**options: Any) -> Recipe:
+    training = {"epochs": 4, "batch_size": 16, "checkpoint_seconds": 0.0}
+    return Recipe.from_names("drssl", method_options={"threshold": 0.6, **options}, training=training)
+
+
+def interrupt_in_step(step: int, problem: ShiftProblem, checkpoint: Path) -> None:
+    """A real SIGINT, sent within a training step."""
+    original, calls = DistributionallyRobustSemiSupervised.training_step, 0
+
+    def interrupting(self: Any, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
+        nonlocal calls
+        calls += 1
+        if calls == step:
+            os.kill(os.getpid(), signal.SIGINT)
+        yield from original(self, network, batch)
+
+    with (
+        mock.patch.object(DistributionallyRobustSemiSupervised, "training_step", interrupting),
+        pytest.raises(TrainingInterrupted),
+    ):
+        fit_model(problem, recipe(), checkpoint=checkpoint)
+
+
+def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
+    features: ShiftProblem, tmp_path: Path
+) -> None:
+    whole = fit_model(features, recipe())
+    rounds = whole.pseudo_labels
+    assert rounds is not None
+    assert rounds.epochs[-1] == 4
+    assert whole.history[-1]["pseudo_share"] == pytest.approx(rounds.share[-1])
+    assert 0.6 <= rounds.estimated_precision[-1] <= 1
+
+    interrupt_in_step(20, features, tmp_path / "c.pt")
+    resumed = fit_model(features, recipe(), checkpoint=tmp_path / "c.pt", resume=True)
+    assert resumed.pseudo_labels is not None
+    for name, array in rounds.arrays().items():
+        np.testing.assert_array_equal(resumed.pseudo_labels.arrays()[name], array)
+    assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
