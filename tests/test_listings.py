@@ -25,7 +25,7 @@ def first_words(lines: Iterable[str]) -> list[str]:
         (listings.methods, METHODS),
         (listings.calibrators, CALIBRATORS),
         (listings.datasets, [row.name for row in list_datasets()]),
-        (listings.backbones, [*BACKBONES, "any"]),
+        (listings.backbones, [*BACKBONES, "any", "NAME+WIDTH"]),
         (listings.metrics, METRICS),
         (listings.tasks, SUITES),
     ],

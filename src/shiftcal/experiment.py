@@ -119,8 +119,10 @@ def check_same_options(config: RunConfig, folder: RunFolder) -> None:
     wanted = decisive({**config.data(), **config.recipe().as_plain()})
     found = decisive(folder.read_config())
     # What was left open is resolved by the run, the same way each time.
-    left_open = {"backbone": "auto", "training.epochs": None, "image_size": None}
-    fixed = (key for key in wanted if key not in left_open or wanted[key] != left_open[key])
+    left_open = {key for key in ("training.epochs", "image_size") if wanted[key] is None}
+    if str(wanted["backbone"]).startswith("auto"):
+        left_open.add("backbone")
+    fixed = (key for key in wanted if key not in left_open)
     different = next((key for key in fixed if wanted[key] != found.get(key)), None)
     if different is not None:
         raise OutputError(

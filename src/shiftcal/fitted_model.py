@@ -19,7 +19,7 @@ from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import CheckpointError, InvalidInputError
 from shiftcal.functional.conformal import conformity_scores
 from shiftcal.methods.base import Outputs
-from shiftcal.models.backbones import PRETRAINED_SUFFIX, InputStatistics, build_backbone
+from shiftcal.models.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
 from shiftcal.training.checkpoint import load_checkpoint, save_checkpoint
@@ -104,8 +104,10 @@ class FittedModel:
         return replace(self, conformity=Conformity(scores, 1 / outputs.density_ratio.double()))
 
     def _raw_outputs(self, inputs: Inputs) -> Outputs:
-        device = prediction_device(self.recipe.training.device)
-        return predict_inputs(self.recipe.method, self.network.to(device), inputs, device=device)
+        training = self.recipe.training
+        device = prediction_device(training.device)
+        network = self.network.to(device)
+        return predict_inputs(self.recipe.method, network, inputs, device=device, flip_average=training.flip_average)
 
     def save(self, path: Path) -> None:
         """Write a checkpoint that `load_model` reads."""
@@ -182,9 +184,7 @@ def _network_without_weights(
     recipe: Recipe, shape: tuple[int, ...], num_classes: int, has_target: bool, num_target_rows: int
 ) -> nn.Module:
     """A network of the right form; all that it is to know, pretrained weights included, is in the checkpoint."""
-    backbone = recipe.backbone
-    if isinstance(backbone, str):
-        backbone = backbone.removesuffix(PRETRAINED_SUFFIX)
+    backbone = without_pretrained(recipe.backbone)
     statistics = InputStatistics(torch.zeros(shape[0]), torch.ones(shape[0]))
     blueprint = Blueprint(
         lambda: build_backbone(backbone, shape, statistics), num_classes, has_target, num_target_rows

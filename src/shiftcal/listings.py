@@ -42,6 +42,7 @@ def backbones() -> list[str]:
     return [
         *own,
         _entry("any timm model", "resnet50, or resnet50:pretrained for its weights; needs shiftcal[vision]"),
+        _entry("NAME+WIDTH", "any of these with a dense layer behind it, such as resnet101:pretrained+512"),
     ]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import re
 from typing import Any, NoReturn
 
 import pytest
@@ -14,11 +15,13 @@ from shiftcal.models.backbones import (
     BACKBONES,
     Backbone,
     BackboneSpec,
+    BodyWithDenseLayer,
     InputShape,
     InputStatistics,
     build_backbone,
     default_image_size,
     resolve_backbone,
+    without_pretrained,
 )
 from shiftcal.vision_guard import import_timm
 
@@ -39,7 +42,8 @@ def build(spec: BackboneSpec, shape: InputShape) -> Backbone:
 
 def shapes_of(name: str) -> list[InputShape]:
     images = [GREY, RGB, (3, 9, 13)]
-    return {"any": [FEATURES, *images], "images": images, "features": [FEATURES]}[BACKBONES[name].kind]
+    kind = BACKBONES[name].kind if name in BACKBONES else "images"
+    return {"any": [FEATURES, *images], "images": images, "features": [FEATURES]}[kind]
 
 
 @pytest.mark.parametrize(("name", "shape"), [(name, shape) for name in BACKBONES for shape in shapes_of(name)])
@@ -87,10 +91,72 @@ def test_any_wide_resnet_works() -> None:
         (nn.Flatten(), 32),
         ("resnet50", 224),
         ("resnet50:pretrained", 224),
+        ("auto+64", 32),
+        ("small-cnn+64", 32),
+        ("wrn-16-4+64", 32),
+        ("resnet50+256", 224),
+        ("resnet50:pretrained+256", 224),
     ],
 )
 def test_files_have_a_size_that_suits_the_network(spec: BackboneSpec, size: int) -> None:
     assert default_image_size(spec) == size
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [(name, shape) for name in (*BACKBONES, "wrn-10-1") for shape in shapes_of(name)]
+)
+def test_a_dense_layer_follows_any_body(name: str, shape: InputShape) -> None:
+    widened = build(f"{name}+7", shape).eval()
+    assert isinstance(widened.body, BodyWithDenseLayer)
+    body, dense = widened.body[0], widened.body[2]
+    assert isinstance(dense, nn.Linear)
+    assert (dense.in_features, widened.feature_dim) == (build(name, shape).feature_dim, 7)
+    with torch.no_grad():
+        dense.bias[:2] = -100.0  # two features are below 0 before they are cut off
+        inputs = torch.rand(3, *shape)
+        by_hand = (body(inputs).flatten(1) @ dense.weight.T + dense.bias).clamp_min(0)
+        torch.testing.assert_close(widened(inputs), by_hand)
+
+
+def test_a_dense_layer_is_saved_and_trained_with_its_body() -> None:
+    first, second = build("mlp+4", FEATURES), build("mlp+4", FEATURES)
+    second.load_state_dict(first.state_dict())
+    inputs = torch.rand(3, 5)
+    assert torch.equal(first(inputs), second(inputs))
+    assert len(list(first.parameters())) == len(list(build("mlp", FEATURES).parameters())) + 2
+
+
+def test_auto_keeps_its_width() -> None:
+    assert resolve_backbone("auto+64", FEATURES) == "mlp+64"
+    assert resolve_backbone("auto+64", GREY) == "small-cnn+64"
+    assert build("auto+64", GREY).feature_dim == 64
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["mlp+", "mlp+0", "mlp+-3", "mlp+6.5", "mlp+x", "mlp+64+32", "mlp+1000000", "+64", "resnet50+512:pretrained"],
+)
+def test_anything_but_a_width_at_the_end_is_refused(spec: str) -> None:
+    message = re.escape("expected a backbone as NAME or NAME+WIDTH") + ".*" + re.escape(f"got {spec!r}")
+    for use in (lambda: build(spec, FEATURES), lambda: default_image_size(spec), lambda: without_pretrained(spec)):
+        with pytest.raises(InvalidInputError, match=message):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("auto", "auto"),
+        ("small-cnn+64", "small-cnn+64"),
+        ("resnet50", "resnet50"),
+        ("resnet50:pretrained", "resnet50"),
+        ("resnet50:pretrained+512", "resnet50+512"),
+    ],
+)
+def test_the_same_form_without_pretrained_weights(spec: str, expected: str) -> None:
+    assert without_pretrained(spec) == expected
+    module = nn.Flatten()
+    assert without_pretrained(module) is module
 
 
 @pytest.mark.parametrize("shape", [FEATURES, (2, 3, 4)])
@@ -159,6 +225,8 @@ def test_a_module_that_does_not_fit_is_an_error_of_the_input(module: nn.Module, 
 def test_timm_models_take_any_number_of_channels(shape: InputShape) -> None:
     backbone = build("resnet10t", shape).eval()
     assert backbone(torch.rand(2, *shape)).shape == (2, backbone.feature_dim) == (2, 512)
+    widened = build("resnet10t+24", shape).eval()
+    assert widened(torch.rand(2, *shape)).shape == (2, widened.feature_dim) == (2, 24)
 
 
 @needs_timm
@@ -233,6 +301,17 @@ def test_pretrained_models_take_other_numbers_of_channels(calls: list[dict[str, 
     # As a checkpoint is loaded: into a model that was made without weights.
     build("resnet10t", shape).load_state_dict(backbone.state_dict())
     backbone.load_state_dict(backbone.state_dict())
+
+
+@needs_timm
+def test_pretrained_models_with_a_dense_layer_keep_their_normalisation(calls: list[dict[str, Any]]) -> None:
+    backbone = build("resnet10t:pretrained+6", RGB)
+    assert calls == [{"name": "resnet10t", "pretrained": True, "num_classes": 0, "in_chans": 3}]
+    torch.testing.assert_close(backbone.mean.flatten(), torch.tensor([0.1, 0.2, 0.3]))
+    assert backbone(torch.rand(2, *RGB)).shape == (2, 6)
+    # As a checkpoint is loaded: into a model of the same form that fetches nothing.
+    build(without_pretrained("resnet10t:pretrained+6"), RGB).load_state_dict(backbone.state_dict())
+    assert calls[-1]["pretrained"] is False
 
 
 @needs_timm

@@ -116,6 +116,12 @@ def test_other_backbones_are_refused_with_the_names_of_some_that_work(spec: Back
         check_transformer(build_backbone(spec, (1, 8, 8), STATISTICS))
 
 
+def test_a_dense_layer_behind_a_transformer_is_refused_and_not_left_out(tiny_transformer: nn.Module) -> None:
+    widened = Backbone(tiny_transformer, (1, 8, 8), STATISTICS, dense_width=6)
+    with pytest.raises(InvalidInputError, match="got BodyWithDenseLayer"):
+        check_transformer(widened)
+
+
 def test_transformers_with_blocks_of_another_kind_are_refused(tiny_transformer: nn.Module) -> None:
     blocks = tiny_transformer.get_submodule("blocks")
     assert isinstance(blocks, nn.Sequential)

@@ -2,12 +2,15 @@
 
 A backbone is a `Backbone`: input normalisation, a body, and the number of features that the body gives. The name
 can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, any timm model (`resnet50`, or `resnet50:pretrained` for its weights),
-or the body itself as an `nn.Module` of the user.
+or the body itself as an `nn.Module` of the user. A name with `+WIDTH` behind it (`small-cnn+64`,
+`resnet101:pretrained+512`) is that body and then a dense layer of WIDTH with ReLU: the bottleneck that adaptation
+methods are usually given on top of large networks.
 """
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,13 +36,27 @@ class InputStatistics(NamedTuple):
     deviation: Tensor
 
 
+class BodyWithDenseLayer(nn.Sequential):
+    """A body and a dense layer with ReLU; of a class of its own, so that errors can name it."""
+
+    def __init__(self, body: nn.Module, body_dim: int, width: int) -> None:
+        super().__init__(body, nn.Flatten(), nn.Linear(body_dim, width), nn.ReLU())
+
+
 class Backbone(nn.Module):
     """Normalised inputs (N, ...) to features (N, feature_dim)."""
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, body: nn.Module, input_shape: InputShape, statistics: InputStatistics) -> None:
+    def __init__(
+        self,
+        body: nn.Module,
+        input_shape: InputShape,
+        statistics: InputStatistics,
+        *,
+        dense_width: int | None = None,
+    ) -> None:
         super().__init__()
         self.body = body
         self.takes_images = len(input_shape) == 3
@@ -48,6 +65,9 @@ class Backbone(nn.Module):
         self.register_buffer("mean", statistics.mean.reshape(broadcast))
         self.register_buffer("deviation", statistics.deviation.reshape(broadcast))
         self.feature_dim = _probe_feature_dim(self, input_shape)
+        if dense_width is not None:
+            self.body = BodyWithDenseLayer(body, self.feature_dim, dense_width)
+            self.feature_dim = dense_width
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features (N, feature_dim)."""
@@ -123,29 +143,61 @@ def build_backbone(spec: BackboneSpec, input_shape: InputShape, statistics: Inpu
 
     Raises:
         UnknownNameError: no backbone of that name.
-        InvalidInputError: the backbone can't take inputs of that shape.
+        InvalidInputError: the backbone can't take inputs of that shape, or the width behind its name is none.
         DataUnavailableError: pretrained weights can't be fetched.
     """
-    body = copy.deepcopy(spec) if isinstance(spec, nn.Module) else _body_by_name(spec, input_shape)
-    return Backbone(body, input_shape, _pretrained_statistics(spec, body, input_shape) or statistics)
+    if isinstance(spec, nn.Module):
+        return Backbone(copy.deepcopy(spec), input_shape, statistics)
+    name, dense_width = _name_and_width(str(resolve_backbone(spec, input_shape)))
+    body = _body_by_name(name, input_shape)
+    statistics = _pretrained_statistics(name, body, input_shape) or statistics
+    return Backbone(body, input_shape, statistics, dense_width=dense_width)
 
 
 def default_image_size(spec: BackboneSpec) -> int:
     """Size that image files are brought to where the user names none: 32 for our small networks, else timm's 224."""
-    if isinstance(spec, nn.Module) or spec == "auto" or spec in BACKBONES or spec.startswith("wrn-"):
+    if isinstance(spec, nn.Module):
         return 32
-    return 224
+    name, _ = _name_and_width(spec)
+    return 32 if name == "auto" or name in BACKBONES or name.startswith("wrn-") else 224
 
 
 def resolve_backbone(spec: BackboneSpec, input_shape: InputShape) -> BackboneSpec:
     """What "auto" stands for, given the inputs; any other spec as it is."""
-    if spec == "auto":
-        return "mlp" if len(input_shape) == 1 else "small-cnn"
+    if isinstance(spec, nn.Module):
+        return spec
+    name, dense_width = _name_and_width(spec)
+    if name == "auto":
+        return _with_width("mlp" if len(input_shape) == 1 else "small-cnn", dense_width)
     return spec
 
 
+def without_pretrained(spec: BackboneSpec) -> BackboneSpec:
+    """The same form with fresh weights, for those who bring all weights themselves; nothing is fetched for it."""
+    if isinstance(spec, nn.Module):
+        return spec
+    name, dense_width = _name_and_width(spec)
+    return _with_width(name.removesuffix(PRETRAINED_SUFFIX), dense_width)
+
+
+def _name_and_width(spec: str) -> tuple[str, int | None]:
+    """The name, and the width of the dense layer behind it, if one is asked for."""
+    if "+" not in spec:
+        return spec, None
+    match = re.fullmatch(r"([^+]+)\+([1-9][0-9]{0,5})", spec)
+    if match is None:
+        raise InvalidInputError(
+            f"expected a backbone as NAME or NAME+WIDTH with a WIDTH of 1 to 999999, such as small-cnn+64 or "
+            f"resnet50{PRETRAINED_SUFFIX}+256; got {spec!r}"
+        )
+    return match[1], int(match[2])
+
+
+def _with_width(name: str, dense_width: int | None) -> str:
+    return name if dense_width is None else f"{name}+{dense_width}"
+
+
 def _body_by_name(name: str, input_shape: InputShape) -> nn.Module:
-    name = str(resolve_backbone(name, input_shape))
     is_image = len(input_shape) == 3
     if name in BACKBONES:
         entry = BACKBONES[name]
@@ -183,9 +235,9 @@ def _timm_body(name: str, input_shape: InputShape) -> nn.Module:
     return model
 
 
-def _pretrained_statistics(spec: BackboneSpec, body: nn.Module, input_shape: InputShape) -> InputStatistics | None:
+def _pretrained_statistics(name: str, body: nn.Module, input_shape: InputShape) -> InputStatistics | None:
     """Pretrained weights expect the normalisation that they were trained with."""
-    if isinstance(spec, nn.Module) or not spec.endswith(PRETRAINED_SUFFIX):
+    if not name.endswith(PRETRAINED_SUFFIX):
         return None
     settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]
     mean, deviation = torch.tensor(settings["mean"]), torch.tensor(settings["std"])

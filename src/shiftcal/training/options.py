@@ -39,6 +39,9 @@ class TrainingOptions:
     )
     num_workers: int = option(0, "processes that load image files", at_least=0)
     horizontal_flip: bool = option(True, "whether random views may be mirrored; false for digits and text")
+    flip_average: bool = option(
+        False, "predict images by the mean with their mirror images; false for digits and text"
+    )
     checkpoint_seconds: float = option(10.0, "shortest time between checkpoints at the ends of epochs", at_least=0)
 
     def steps_per_epoch(self, num_source: int) -> int:

@@ -108,7 +108,14 @@ class Trainer:
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all inputs by the network as it stands."""
-        return predict_inputs(self.method, self.predictor, inputs, device=self.fabric.device, fabric=self.fabric)
+        return predict_inputs(
+            self.method,
+            self.predictor,
+            inputs,
+            device=self.fabric.device,
+            fabric=self.fabric,
+            flip_average=self.options.flip_average,
+        )
 
     def run(
         self,
