@@ -239,6 +239,17 @@ def test_a_picture_that_only_the_last_prediction_decodes(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("--source source.npz --target inputs.npy", "a learning curve needs labels"),
+        ("--source source.npz --target target.npz --test inputs.npy", "'inputs.npy' has none"),
+    ],
+)
+def test_learning_curve(data: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert words in refusal(f"fit {data} --out {OUT} --set epochs=1 --learning-curve", capsys)
+
+
+@pytest.mark.parametrize(
     ("out", "words"),
     [
         ("words.md/run", "'words.md' is a file"),

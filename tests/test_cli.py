@@ -289,6 +289,19 @@ def test_compare_and_report(capsys: Capture) -> None:
     assert Path("compared/report.html").is_file()
 
 
+def test_learning_curves_are_written_and_drawn(capsys: Capture) -> None:
+    methods = "--methods source-only,source-only+temperature,drl --seeds 1"
+    succeed(f"compare --tasks source.npz->far.npz {methods} --out curves --set epochs=2 --learning-curve", capsys)
+    assert [row["epoch"] for row in read_table(Path("curves/learning_curves.csv"))] == ["1", "2", "1", "2"]
+    page = Path("curves/report.html").read_text(encoding="utf-8")
+    assert 'id="learning-curves"' in page
+    assert 'id="learning-curve"' in page
+    assert "source-only+temperature: No learning curve was recorded." in page
+    succeed("run run/config.yaml --out watched --learning-curve", capsys)
+    assert [row["epoch"] for row in read_table(Path("watched/learning_curve.csv"))] == ["1", "2"]
+    assert RunFolder(Path("watched")).read_metrics() == RunFolder(Path("run")).read_metrics()
+
+
 class TestReport:
     def test_of_a_run_is_made_again(self, capsys: Capture) -> None:
         before = Path("run/report.html").read_text(encoding="utf-8")

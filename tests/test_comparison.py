@@ -33,7 +33,7 @@ def reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunContents]:
     monkeypatch.chdir(place)
     shown: list[RunContents] = []
 
-    def write_report(runs: Sequence[RunContents], path: Path, *, title: str, table: object) -> None:
+    def write_report(runs: Sequence[RunContents], path: Path, *, title: str, table: object, curves: object) -> None:
         shown.extend(runs)
         path.write_text(title)
 
@@ -235,6 +235,35 @@ class TestRunning:
         with pytest.raises(InvalidInputError, match="share a folder"):
             run_comparison(plan(tasks=tasks), Path("shared"))
         assert not Path("shared").exists()
+
+
+class TestLearningCurves:
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_of_every_model_that_is_trained(self, jobs: int) -> None:
+        folder = Path(f"curves-of-{jobs}")
+        small = plan(contenders=parse_contenders("source-only+temperature,drl"), num_seeds=1)
+        run_comparison(small, folder, learning_curves=True, jobs=jobs)
+        with (folder / "learning_curves.csv").open(encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        assert [(row["task"], row["method"], row["seed"], row["epoch"]) for row in rows] == [
+            (f"source.npz->{target}.npz", method, "0", epoch)
+            for target in ("near", "far")
+            for method in ("source-only", "drl")
+            for epoch in "12"
+        ]
+        metrics = find_cells(folder)["source.npz->far.npz", "source-only", 0].read_metrics()["target"]
+        last = next(row for row in rows if row["task"].endswith("far.npz") and row["epoch"] == "2")
+        assert float(last["brier_score"]) == pytest.approx(metrics["brier_score"])
+
+    def test_change_no_result_and_refuse_no_cell(self, finished: Path, tmp_path: Path) -> None:
+        with_curves = run_comparison(plan(num_seeds=1), tmp_path, learning_curves=True)
+        cells = {key: folder for key, folder in find_cells(finished).items() if key[2] == 0}
+        for key, folder in find_cells(tmp_path).items():
+            assert folder.read_metrics() == cells[key].read_metrics()
+        assert run_comparison(plan(num_seeds=1), tmp_path) == with_curves
+        assert (tmp_path / "learning_curves.csv").is_file()
+        run_comparison(plan(), finished, learning_curves=True)
+        assert not (finished / "learning_curves.csv").exists()
 
 
 class TestTables:

@@ -19,7 +19,7 @@ LAYERS = [
     ("recipe",),
     ("fitted_model",),
     ("fitting",),
-    ("run_folder", "evaluation", "reporting"),
+    ("run_folder", "evaluation", "learning_curve", "reporting"),
     ("estimator", "shift_calibrator", "config", "tasks"),
     ("experiment",),
     ("comparison", "listings"),
@@ -29,7 +29,13 @@ LAYERS = [
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Parts of one layer that must not know of each other.
-APART = [("functional", "metrics"), ("data", "models"), ("reporting", "evaluation"), ("reporting", "run_folder")]
+APART = [
+    ("functional", "metrics"),
+    ("data", "models"),
+    ("reporting", "evaluation"),
+    ("reporting", "run_folder"),
+    ("reporting", "learning_curve"),
+]
 
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 

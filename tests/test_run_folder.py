@@ -13,7 +13,7 @@ from shiftcal import run_folder
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.errors import DataUnavailableError, OutputError
+from shiftcal.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.fitted_model import FittedModel, load_model
 from shiftcal.fitting import fit_model
 from shiftcal.recipe import Recipe
@@ -49,6 +49,7 @@ def test_every_file_stands_below_the_folder_at_a_place_of_its_own(tmp_path: Path
         folder.config: "config.yaml",
         folder.card: "card.json",
         folder.history: "history.jsonl",
+        folder.learning_curve: "learning_curve.csv",
         folder.checkpoint: "checkpoint.pt",
         folder.source_predictions: "predictions/source.npz",
         folder.target_predictions: "predictions/target.npz",
@@ -72,6 +73,39 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert folder.read_history() == history
     assert folder.read_metrics() == metrics
     assert "größe" in folder.config.read_text(encoding="utf-8")
+
+
+def test_a_learning_curve_is_read_back_exactly(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    assert folder.read_learning_curve() == []
+    rows = [{"epoch": 1, "accuracy": 1 / 3, "brier_score": 1e-17}, {"epoch": 2, "accuracy": 1.0, "brier_score": 0.1}]
+    folder.write_learning_curve(rows)
+    assert folder.read_learning_curve() == rows
+    assert folder.learning_curve.read_text().startswith("epoch,accuracy,brier_score\n")
+
+
+@pytest.mark.parametrize("text", ["epoch,accuracy\n1,high\n", "accuracy\n0.5\n", "epoch,accuracy\n1\n"])
+def test_a_damaged_learning_curve_is_said(tmp_path: Path, text: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.learning_curve.write_text(text)
+    with pytest.raises(InvalidInputError, match=r"learning_curve\.csv' is damaged"):
+        folder.read_learning_curve()
+
+
+def test_remains_of_a_run_without_checkpoint_are_in_nobodys_way(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.write_config({})
+    folder.write_history([])
+    folder.write_learning_curve([{"epoch": 1}])
+    folder.check_no_other_files()
+    folder.withdraw()
+    assert not folder.path.exists()
+
+
+def test_a_learning_curve_is_a_result_of_its_model(tmp_path: Path) -> None:
+    RunFolder(tmp_path).write_learning_curve([{"epoch": 1}])
+    RunFolder(tmp_path).remove_results()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_history_has_no_lines(tmp_path: Path) -> None:

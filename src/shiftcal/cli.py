@@ -131,7 +131,13 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
 
     assert isinstance(config, RunConfig)
     config = config.with_settings(arguments.set)
-    folder = run_experiment(config, arguments.out, resume=arguments.resume, download=arguments.download)
+    folder = run_experiment(
+        config,
+        arguments.out,
+        resume=arguments.resume,
+        download=arguments.download,
+        learning_curve=arguments.learning_curve,
+    )
     if is_main_process():
         _print_metrics(folder.read_metrics())
         verdict = verdict_on_estimate(folder.read_card()["findings"])
@@ -244,6 +250,7 @@ def _declare_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-size", type=_positive, help="side that images are brought to")
     parser.add_argument("--jobs", type=_positive, default=1, help="processes that train at the same time")
     _declare_settings(parser, "every method")
+    _declare_learning_curve(parser)
     _declare_download(parser)
 
 
@@ -261,7 +268,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         settings=tuple(arguments.set),
         download=arguments.download,
     )
-    table = run_comparison(plan, arguments.out, jobs=arguments.jobs)
+    table = run_comparison(plan, arguments.out, jobs=arguments.jobs, learning_curves=arguments.learning_curve)
     print(as_text(table))
     print(f"report: {arguments.out / 'report.html'}")
 
@@ -317,7 +324,16 @@ def _declare_settings(
 
 def _declare_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run in the same folder")
+    _declare_learning_curve(parser)
     _declare_download(parser)
+
+
+def _declare_learning_curve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--learning-curve",
+        action="store_true",
+        help="evaluate the labelled test data after each epoch of training too; changes nothing else",
+    )
 
 
 def _declare_download(parser: argparse.ArgumentParser) -> None:

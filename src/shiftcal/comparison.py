@@ -23,7 +23,14 @@ from shiftcal.calibrators import calibrator_class
 from shiftcal.config import RunConfig
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.errors import InvalidInputError, OutputError, ShiftcalError
-from shiftcal.experiment import LoadedData, check_same_options, finish_run, load_data, read_contents
+from shiftcal.experiment import (
+    LoadedData,
+    check_same_options,
+    finish_run,
+    learning_curve_of,
+    load_data,
+    read_contents,
+)
 from shiftcal.files import check_writable_folder, written_whole
 from shiftcal.fitted_model import check_held_out, load_model
 from shiftcal.fitting import fit_model, source_split
@@ -34,6 +41,8 @@ from shiftcal.tasks import SEPARATOR, Task
 
 # Of the source a comparison tells these; whatever else there is stands in the folders of the cells.
 _SOURCE_METRICS = ("accuracy", "expected_calibration_error", "brier_score")
+# By task, method and seed.
+_Folders = Mapping[tuple[str, str, int], RunFolder]
 _NAME_AND_SETTINGS = r"([^\[\]+]+)(?:\[([^\[\]]*)\])?"
 
 
@@ -130,13 +139,16 @@ def _split(settings: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (settings or "").split(";")))
 
 
-def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> ComparisonTable:
+def run_comparison(
+    plan: ComparisonPlan, out: Path, *, jobs: int = 1, learning_curves: bool = False
+) -> ComparisonTable:
     """Run what is missing, then write tables and the report.
 
     Args:
         plan: tasks, contenders and seeds.
         out: folder of the comparison; cells that are finished there are kept.
         jobs: processes that train at the same time.
+        learning_curves: evaluate the models that are yet to be trained after each epoch too.
 
     Raises:
         OutputError: the folder holds cells of other options.
@@ -156,16 +168,25 @@ def run_comparison(plan: ComparisonPlan, out: Path, *, jobs: int = 1) -> Compari
     trainings = [training for training in _trainings(plan) if not _is_finished(plan, training, out)]
     _loaded.cache_clear()  # the files may have changed since another comparison of this process
     _check_data(plan, trainings)
-    carried_out = _carried_out(plan, trainings, out, jobs)
+    carried_out = _carried_out(plan, trainings, out, jobs, learning_curves)
     for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
         pass
-    return write_tables(out, cells)
+    # A curve belongs to a model as it was trained, whether or not that is compared without a calibrator too.
+    trained = replace(plan, contenders=tuple(dict.fromkeys(contender.trained for contender in plan.contenders)))
+    return write_tables(out, cells, trained=_cells(trained, out))
 
 
 def write_tables(
-    out: Path, folders: Mapping[tuple[str, str, int], RunFolder], *, report: Path | None = None
+    out: Path, folders: _Folders, *, report: Path | None = None, trained: _Folders | None = None
 ) -> ComparisonTable:
-    """Write results.csv, table.md and the report (default: report.html) for cells by (task, method, seed)."""
+    """Write the tables and the report of a comparison.
+
+    Args:
+        out: folder for results.csv, table.md and, if any cell has a learning curve, learning_curves.csv.
+        folders: finished cells by (task, method, seed).
+        report: where the report goes instead of report.html in `out`.
+        trained: cells that may have a learning curve, if these are not the same.
+    """
     metrics = {key: _compared_metrics(folder) for key, folder in folders.items()}
     if all("accuracy" not in numbers for numbers in metrics.values()):
         raise InvalidInputError("a comparison needs labels of the target for evaluation, and no task has any")
@@ -175,6 +196,12 @@ def write_tables(
     ]
     table = comparison_table(cells)
     _write_csv(out / "results.csv", cells)
+    candidates = {key: folder.read_learning_curve() for key, folder in (trained or folders).items()}
+    curves = {key: rows for key, rows in candidates.items() if rows}
+    if curves:
+        _write_csv(out / "learning_curves.csv", [Cell(*key, row) for key, rows in curves.items() for row in rows])
+    else:
+        (out / "learning_curves.csv").unlink(missing_ok=True)
     with written_whole(out / "table.md") as temporary:
         temporary.write_text(as_markdown(table) + "\n", encoding="utf-8")
     shown_task, shown_seed = next((task, seed) for task, _, seed in folders)
@@ -184,7 +211,7 @@ def write_tables(
         if (task, seed) == (shown_task, shown_seed)
     ]
     title = f"Comparison; in detail: {shown_task.replace(SEPARATOR, ' → ')}, seed {shown_seed}"
-    write_report(shown, report or out / "report.html", title=title, table=table)
+    write_report(shown, report or out / "report.html", title=title, table=table, curves=curves)
     return table
 
 
@@ -262,10 +289,12 @@ def _check_data(plan: ComparisonPlan, trainings: Sequence[_Training]) -> None:
                 check_held_out(recipe, source_split(data.problem.source, recipe.training)[1])
 
 
-def _carried_out(plan: ComparisonPlan, trainings: Sequence[_Training], out: Path, jobs: int) -> Iterable[None]:
+def _carried_out(
+    plan: ComparisonPlan, trainings: Sequence[_Training], out: Path, jobs: int, learning_curves: bool
+) -> Iterable[None]:
     if jobs == 1 or len(trainings) <= 1:
         for training in trainings:
-            _carry_out(plan, training, out)
+            _carry_out(plan, training, out, learning_curves)
             yield
         return
     # Spawned, not forked: torch's threads do not survive a fork.
@@ -274,7 +303,7 @@ def _carried_out(plan: ComparisonPlan, trainings: Sequence[_Training], out: Path
     with ProcessPoolExecutor(
         jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
     ) as pool:
-        futures = [pool.submit(_carry_out, plan, training, out) for training in trainings]
+        futures = [pool.submit(_carry_out, plan, training, out, learning_curves) for training in trainings]
         try:
             for future in as_completed(futures):
                 future.result()
@@ -284,7 +313,7 @@ def _carried_out(plan: ComparisonPlan, trainings: Sequence[_Training], out: Path
             raise
 
 
-def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
+def _carry_out(plan: ComparisonPlan, training: _Training, out: Path, learning_curves: bool) -> None:
     config = plan.config(training.task, training.trained, training.seed)
     data = _task_data(config, plan.download)
     base = _cell(out, training.task, training.trained, training.seed)
@@ -292,11 +321,14 @@ def _carry_out(plan: ComparisonPlan, training: _Training, out: Path) -> None:
         model = load_model(base.checkpoint)
     else:
         config = data.resolved(config)
+        watch = learning_curve_of(base, data, config.recipe()) if learning_curves else None
         if base.is_started:
             check_same_options(config, base)
+        else:
+            base.remove_remains()
         base.write_config({**config.data(), **config.recipe().as_plain()})
         try:
-            model = fit_model(data.problem, config.recipe(), checkpoint=base.checkpoint, resume=True)
+            model = fit_model(data.problem, config.recipe(), checkpoint=base.checkpoint, resume=True, watch=watch)
         except ShiftcalError:
             if not base.checkpoint.exists():
                 _withdraw(base, out)

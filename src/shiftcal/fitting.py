@@ -30,7 +30,7 @@ from shiftcal.recipe import Recipe, decisive
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
 from shiftcal.training.options import TrainingOptions
-from shiftcal.training.trainer import EpochRecord, Trainer
+from shiftcal.training.trainer import EpochRecord, Trainer, Watch
 
 _MOST_ROWS_FOR_STATISTICS = 2_000
 
@@ -42,6 +42,7 @@ def fit_model(
     checkpoint: Path | None = None,
     resume: bool = False,
     after_epoch: Callable[[list[EpochRecord]], None] = lambda _: None,
+    watch: Watch | None = None,
 ) -> FittedModel:
     """Train on a problem, then fit the calibrator.
 
@@ -51,6 +52,7 @@ def fit_model(
         checkpoint: where to keep the state of training, so that it can be interrupted.
         resume: go on from that state if there is one.
         after_epoch: called in the main process with the history so far.
+        watch: called in every process after each epoch, see `Trainer.run`; it has no part in the result.
 
     Raises:
         TrainingInterrupted: a signal came; the state is in the checkpoint.
@@ -103,6 +105,7 @@ def fit_model(
             validate=lambda outputs: _validation_record(outputs, validation),
             save=None if checkpoint is None else save,
             after_epoch=report_epoch,
+            watch=watch,
         )
         findings = trainer.conclude()
     fitted = replace(snapshot(), findings=findings, pseudo_labels=trainer.progress.pseudo_label_rounds)

@@ -3,6 +3,7 @@
 config.yaml        the resolved configuration: data, method and every option
 card.json          versions, seed, time, command
 history.jsonl      one line per epoch
+learning_curve.csv metrics of the test data after each epoch, where they were asked for
 checkpoint.pt      the model, and while training goes on its whole state
 predictions/       source.npz (held-out part) and target.npz
 pseudo_labels.npz  what self-training took as labelled in each round, and how much of it was right
@@ -12,6 +13,7 @@ report.html
 
 from __future__ import annotations
 
+import csv
 import datetime
 import json
 import platform
@@ -55,6 +57,11 @@ class RunFolder:
         return self.path / "history.jsonl"
 
     @property
+    def learning_curve(self) -> Path:
+        """Metrics of the test data after each epoch; not there unless they were asked for."""
+        return self.path / "learning_curve.csv"
+
+    @property
     def checkpoint(self) -> Path:
         """The model."""
         return self.path / CHECKPOINT_FILE
@@ -94,17 +101,21 @@ class RunFolder:
         """Whether there is a run here that can be resumed, or is finished."""
         return self.checkpoint.is_file()
 
-    def withdraw(self) -> None:
-        """Remove what a run has left that failed before its first checkpoint."""
-        for path in (self.config, self.history):
+    def remove_remains(self) -> None:
+        """Remove the files of a run that failed or was killed before its first checkpoint."""
+        for path in self._left_without_checkpoint:
             path.unlink(missing_ok=True)
+
+    def withdraw(self) -> None:
+        """Leave nothing of a run that failed before its first checkpoint."""
+        self.remove_remains()
         with suppress(OSError):  # not there, or it holds what is not ours
             self.path.rmdir()
 
     def remove_results(self) -> None:
-        """Remove what was made of another model: predictions, pseudo-labels, metrics and report."""
+        """Remove what was made of another model: predictions, pseudo-labels, learning curve, metrics and report."""
         predictions = (self.source_predictions, self.target_predictions)
-        for path in (self.metrics, self.report, self.pseudo_labels, *predictions):
+        for path in (self.metrics, self.report, self.pseudo_labels, self.learning_curve, *predictions):
             with suppress(OSError):  # what is in the way will be in the way of writing too, and be reported then
                 path.unlink()
 
@@ -112,9 +123,13 @@ class RunFolder:
         """Raise `OutputError` if the folder holds files, but no run."""
         if self.is_started or not self.path.is_dir():
             return
-        # A run that was killed before its first checkpoint leaves these two, and nothing is lost with them.
-        if any(path not in (self.config, self.history) for path in self.path.iterdir()):
+        if any(path not in self._left_without_checkpoint for path in self.path.iterdir()):
             raise OutputError(f"{str(self.path)!r} holds other files; choose a new or empty folder")
+
+    @property
+    def _left_without_checkpoint(self) -> tuple[Path, ...]:
+        """What a run leaves that was killed before its first checkpoint; nothing is lost with these files."""
+        return (self.config, self.history, self.learning_curve)
 
     def write_model(
         self,
@@ -157,6 +172,16 @@ class RunFolder:
         """One JSON line per epoch."""
         _write_text(self.history, "".join(json.dumps(dict(record)) + "\n" for record in history))
 
+    def write_learning_curve(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """One row per epoch."""
+        with (
+            written_whole(self.learning_curve) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as stream,
+        ):
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
     def write_metrics(self, metrics: Mapping[str, Mapping[str, float | None]]) -> None:
         """Numbers by domain and metric."""
         _write_json(self.metrics, metrics)
@@ -172,6 +197,17 @@ class RunFolder:
     def read_history(self) -> list[dict[str, float]]:
         """What `write_history` wrote."""
         return [json.loads(line) for line in self._text(self.history).splitlines()]
+
+    def read_learning_curve(self) -> list[dict[str, float]]:
+        """What `write_learning_curve` wrote; nothing where no curve was asked for."""
+        if not self.learning_curve.is_file():
+            return []
+        try:
+            with self.learning_curve.open(newline="", encoding="utf-8") as stream:
+                rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(stream)]
+            return [{**row, "epoch": int(row["epoch"])} for row in rows]
+        except (KeyError, TypeError, ValueError, csv.Error) as error:
+            raise InvalidInputError(f"{str(self.learning_curve)!r} is damaged: {error}") from error
 
     def read_metrics(self) -> dict[str, dict[str, float | None]]:
         """What `write_metrics` wrote."""

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.inputs import Inputs
+from shiftcal.functional.caution import VOTE
 from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
@@ -25,8 +26,10 @@ def rows_of(inputs: Inputs) -> Tensor:
 class Trusting(DistributionallyRobustSelfTraining):
     """Finds what it would find, but believes the clusters to a known degree."""
 
-    def conclude(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
-        return super().conclude(network, evidence) | {"trust": TRUST}
+    def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
+        findings = super().find_strength(network, evidence)
+        network.vote.fill_(VOTE * TRUST)
+        return findings
 
 
 def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: int) -> EpochOutlook:
@@ -90,7 +93,44 @@ def test_a_taught_classifier_remembers_what_was_expected_of_it_before(
     with torch.no_grad():
         network.task.head.weight.mul_(3)
     view = outlook(method, network, features, 4)
+    network.untaught_accuracy.zero_()
     now = method.find_strength(network, view.evidence)["estimated_accuracy"]
+    network.untaught_accuracy.fill_(before)
     assert method.conclude(network, view.evidence)["estimated_accuracy"] == pytest.approx((before + now) / 2)
     method.choose_pseudo_labels(network, view)
     assert float(network.get_buffer("untaught_accuracy")) == pytest.approx(before)
+
+
+def test_soft_labels_are_what_the_labels_are_the_largest_of(blueprint: Blueprint, features: ShiftProblem) -> None:
+    hard, soft = (
+        method.choose_pseudo_labels(network, outlook(method, network, features, 5))
+        for method in (DistributionallyRobustSelfTraining(), DistributionallyRobustSelfTraining(soft_labels=True))
+        for network in [seeded(method, blueprint)]
+    )
+    assert hard is not None
+    assert soft is not None
+    assert hard.soft_labels is None
+    assert soft.soft_labels is not None
+    np.testing.assert_array_equal(soft.rows, hard.rows)
+    np.testing.assert_allclose(soft.soft_labels.sum(axis=1), 1, rtol=1e-5)
+    assert (
+        soft.soft_labels.argmax(axis=1) == soft.labels
+    ).mean() > 0.9  # but for rows near another class's threshold
+
+
+def seeded(method: DistributionallyRobustSelfTraining, blueprint: Blueprint) -> RobustNetwork:
+    torch.manual_seed(0)
+    return method.build(blueprint).eval()
+
+
+def test_source_rows_count_by_their_likeness_to_the_target(batch: Batch) -> None:
+    """Cross-entropy with weights R^-w of mean one; pseudo-labelled rows are rows of the target and weigh 1."""
+    method = DistributionallyRobustSelfTraining(ratio_weight=0.5, soft_labels=True)
+    torch.manual_seed(0)
+    logits, log_ratio = torch.randn(16, 3), torch.randn(16)
+    is_pseudo = torch.arange(16) >= 12
+    soft_labels = torch.softmax(torch.randn(16, 3), dim=-1)
+    loss = method.task_loss(logits, batch._replace(is_pseudo=is_pseudo, soft_labels=soft_labels), log_ratio)
+    weights = np.where(is_pseudo.numpy(), 1.0, np.exp(-0.5 * log_ratio.numpy()))
+    losses = -(soft_labels * logits.log_softmax(dim=-1)).sum(dim=-1).numpy()
+    assert loss.item() == pytest.approx((losses * weights).sum() / weights.sum(), rel=1e-5)

@@ -154,6 +154,34 @@ def test_same_runs_same_file(tmp_path: Path, make_run: Callable[..., RunContents
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
+CURVE = [{"epoch": epoch, "accuracy": 0.2 * epoch, "brier_score": 1 / epoch} for epoch in (1, 2, 3)]
+
+
+def test_learning_curves_of_several_runs_are_in_one_figure(
+    tmp_path: Path, make_run: Callable[..., RunContents]
+) -> None:
+    runs = [replace(make_run(name), learning_curve=CURVE) for name in ("drl", "cbst")]
+    page = report(tmp_path, *runs, make_run("crst"))
+    assert "learning-curve" in page.attributes("section", "id")
+    assert [words for words in page.attributes("img", "alt") if "on the target by epoch" in words] == [
+        "Accuracy % ↑ on the target by epoch; at the end: drl 60, cbst 60",
+        "Brier ↓ on the target by epoch; at the end: drl 0.333, cbst 0.333",
+    ]
+    assert "crst: No learning curve was recorded." in page.text
+    assert "learning-curve" not in report(tmp_path, make_run()).attributes("section", "id")
+
+
+def test_learning_curves_of_a_comparison_are_means_by_method(tmp_path: Path) -> None:
+    curves = {("task", "drl", 0): CURVE, ("task", "drl", 1): CURVE[:2], ("other", "erm", 0): CURVE}
+    table = comparison_table([Cell("task", "drl", 0, {"accuracy": 0.5})])
+    write_report([], tmp_path / "report.html", title="x", table=table, curves={**curves, ("other", "drl", 0): CURVE})
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert page.attributes("section", "id") == ["comparison", "learning-curves"]
+    assert [address[1:] for address in page.attributes("a", "href")] == ["comparison", "learning-curves"]
+    assert "Accuracy % ↑ on the target by epoch; at the end: drl 60" in page.attributes("img", "alt")
+    assert "erm: No seed has a curve for every task." in page.text
+
+
 def test_nothing_to_report_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="at least one run or a comparison table"):
         write_report([], tmp_path / "report.html", title="x")

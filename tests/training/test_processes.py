@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from shiftcal.predictions import load_predictions
+from shiftcal.run_folder import RunFolder
 
 # Two processes of torch share two cores here.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
@@ -39,15 +40,19 @@ def run(command: list[str]) -> None:
 
 
 def test_two_processes_give_the_metrics_of_one(data: Path, tmp_path: Path) -> None:
-    run([sys.executable, *fit_command(data, tmp_path / "one", "--set", "epochs=5")])
+    options = ("--set", "epochs=5", "--learning-curve")
+    run([sys.executable, *fit_command(data, tmp_path / "one", *options)])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    run([*torchrun, *fit_command(data, tmp_path / "two", "--set", "epochs=5")])
+    run([*torchrun, *fit_command(data, tmp_path / "two", *options)])
     one, two = (json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("one", "two"))
     for domain in ("source", "target"):
         for metric, value in one[domain].items():
             # The threshold of prediction sets is one of 20 held-out scores: rounding may choose the next one.
             tolerance = 0.1 if "set_" in metric else 1e-4
             assert two[domain][metric] == pytest.approx(value, abs=tolerance), (domain, metric)
+    curves = [RunFolder(tmp_path / name).read_learning_curve() for name in ("one", "two")]
+    assert [row["epoch"] for row in curves[0]] == [1, 2, 3, 4, 5]
+    assert curves[1] == [pytest.approx(row, abs=1e-4) for row in curves[0]]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])

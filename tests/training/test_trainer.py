@@ -16,7 +16,7 @@ from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.models.networks import Classifier
 from shiftcal.recipe import Recipe
-from shiftcal.training.trainer import _moving_average
+from shiftcal.training.trainer import Predict, _moving_average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +111,36 @@ def test_ctrl_c_without_a_checkpoint_is_an_ordinary_interrupt(features: ShiftPro
 
     with pytest.raises(KeyboardInterrupt):
         fit_model(features, recipe(), after_epoch=interrupt)
+
+
+def test_watch_sees_the_network_after_each_epoch(features: ShiftProblem, tmp_path: Path) -> None:
+    seen: dict[int, torch.Tensor] = {}
+
+    def watch(epoch: int, predict: Predict) -> None:
+        assert epoch not in seen
+        seen[epoch] = predict(features.source.inputs).logits
+
+    whole = fit_model(features, recipe("source-only"), watch=watch)
+    assert list(seen) == [1, 2, 3]
+    assert torch.equal(seen[3], logits(whole, features))
+    assert not torch.equal(seen[2], seen[3])
+    seen.clear()
+    interrupt_in_step(10, features, recipe("source-only"), tmp_path / "c.pt")
+    fit_model(features, recipe("source-only"), checkpoint=tmp_path / "c.pt", resume=True, watch=watch)
+    assert list(seen) == [2, 3]
+    assert torch.equal(seen[3], logits(whole, features))
+
+
+def test_watch_may_draw_random_numbers(features: ShiftProblem) -> None:
+    states: list[torch.Tensor] = []
+
+    def draw(epoch: int, predict: Predict) -> None:
+        torch.rand(epoch)
+
+    for watch in (None, draw):
+        fit_model(features, recipe(), watch=watch, after_epoch=lambda _: states.append(torch.get_rng_state()))
+    assert len(states) == 6
+    assert all(torch.equal(without, watched) for without, watched in zip(states[:3], states[3:], strict=True))
 
 
 def test_resuming_with_other_options_is_refused(features: ShiftProblem, tmp_path: Path) -> None:

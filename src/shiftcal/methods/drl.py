@@ -62,6 +62,7 @@ class RobustNetwork(nn.Module):
     centroids: Tensor
     vote: Tensor
     caution: Tensor
+    untaught_accuracy: Tensor
 
     def __init__(self, blueprint: Blueprint, ratio_hidden: int, *, separate: bool) -> None:
         super().__init__()
@@ -77,6 +78,8 @@ class RobustNetwork(nn.Module):
         self.register_buffer("centroids", torch.zeros(blueprint.num_classes, dim))
         self.register_buffer("vote", torch.zeros(()))
         self.register_buffer("caution", torch.zeros(()))
+        # What was expected before clusters of the target taught the classifier; 0: they did not.
+        self.register_buffer("untaught_accuracy", torch.zeros(()))
 
     @property
     def clusters(self) -> Clusters:
@@ -133,7 +136,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         robust = robust_logits(logits.detach(), ratio, class_regularization=self.class_regularization)
         yield Update(
             TASK,
-            self.task_loss(logits, batch.source_labels, ratio),
+            self.task_loss(logits, batch, domain_logit),
             {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": domain_logit.exp().mean()},
         )
 
@@ -141,12 +144,14 @@ class DistributionallyRobust(Method[RobustNetwork]):
         """R (N,) as it stands in the task's loss: 1 with "auto"."""
         return density_ratio(domain_logit, 0.0 if self.ratio_strength == "auto" else self.ratio_strength)
 
-    def task_loss(self, logits: Tensor, labels: Tensor, ratio: Tensor) -> Tensor:
-        """What the task network learns from labelled rows (N,), given their ratio."""
+    def task_loss(self, logits: Tensor, batch: Batch, domain_logit: Tensor) -> Tensor:
+        """What the task network learns from the labelled rows of a batch, given their log R (N,)."""
+        labels = batch.source_labels
         if self.ratio_strength == "auto" and self.class_regularization == 0:
             # R = 1: the surrogate has the same gradient, but its rounding would make the trained network another
             # than that of `source-only`.
             return cross_entropy(logits, labels)
+        ratio = self.ratio_of_training(domain_logit)
         return task_surrogate(logits, labels, ratio, class_regularization=self.class_regularization)
 
     def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
@@ -170,10 +175,8 @@ class DistributionallyRobust(Method[RobustNetwork]):
         """Find the strength for "auto", and the accuracy that can be expected on the target."""
         return self.find_strength(network, evidence)
 
-    def find_strength(
-        self, network: RobustNetwork, evidence: Evidence, *, untaught_accuracy: float | None = None
-    ) -> dict[str, float]:
-        """Set the scale of "auto"; findings, none with a fixed strength. See `fit_caution` for the last argument."""
+    def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
+        """Set the scale of "auto"; findings, none with a fixed strength."""
         if self.ratio_strength != "auto" or evidence.target is None:
             return {}
         source, source_labels = self._observed(network, evidence, evidence.source.inputs, evidence.source.labels)
@@ -182,15 +185,17 @@ class DistributionallyRobust(Method[RobustNetwork]):
             inputs, labels = evidence.held_out.inputs, evidence.held_out.labels
             held_out, held_out_labels = self._observed(network, evidence, inputs, labels)
         target, _ = self._observed(network, evidence, evidence.target.inputs, None)
+        untaught = float(network.untaught_accuracy) or None
         caution, estimate = fit_caution(
-            source, source_labels, held_out, held_out_labels, target, untaught_accuracy=untaught_accuracy
+            source, source_labels, held_out, held_out_labels, target, untaught_accuracy=untaught
         )
         assert caution.clusters is not None
         network.centre.copy_(caution.clusters.centre)
         network.centroids.copy_(caution.clusters.centroids)
         network.vote.copy_(caution.vote)
         network.caution.copy_(caution.caution)
-        return {**estimate.findings(), "caution": float(caution.caution)}
+        earlier = {} if untaught is None else {"untaught_accuracy": untaught}
+        return {**estimate.findings(), "caution": float(caution.caution), **earlier}
 
     def _observed(
         self, network: RobustNetwork, evidence: Evidence, inputs: Inputs, labels: np.ndarray | None

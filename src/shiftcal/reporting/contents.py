@@ -13,6 +13,10 @@ from shiftcal.errors import InvalidInputError
 from shiftcal.predictions import Predictions
 
 Domain = Literal["source", "target"]
+Curve = Sequence[Mapping[str, float]]
+"""A mapping per epoch, for example {"epoch": 1, "accuracy": 0.7}."""
+CellCurves = Mapping[tuple[str, str, int], Curve]
+"""Of a comparison, by task, method and seed."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class RunContents:
     """Target data, with labels only if they were given for evaluation."""
     pseudo_labels: PseudoLabelRounds | None = None
     """What self-training took as labelled; None for other methods."""
+    learning_curve: Curve = ()
+    """Metrics of the target after each epoch; empty if none were asked for."""
 
     @property
     def domains(self) -> Iterator[tuple[Domain, Predictions]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from shiftcal.reporting.contents import RunContents
+from shiftcal.reporting.contents import CellCurves, Curve, RunContents
 from shiftcal.reporting.figures.confidence import HistogramInfo, confidence_info, draw_confidence
 from shiftcal.reporting.figures.density_ratio import density_ratio_info, draw_density_ratio
 from shiftcal.reporting.figures.drawing import as_data_uri
 from shiftcal.reporting.figures.history import draw_history, history_info
+from shiftcal.reporting.figures.learning_curve import learning_curve_info, mean_curves
 from shiftcal.reporting.figures.pseudo_labels import draw_class_shares, draw_pseudo_labels, pseudo_labels_info
 from shiftcal.reporting.figures.ratio_accuracy import draw_ratio_accuracy, ratio_accuracy_info
 from shiftcal.reporting.figures.reliability import draw_reliability, reliability_info
@@ -22,6 +23,9 @@ from shiftcal.reporting.figures.risk_coverage import (
 )
 
 NO_SHIFT = "No shift is modelled: the density ratio is 1 everywhere."
+_CURVES_ARE_OF = (
+    "by the network as it stood then: without a calibrator, and without what a method settles when training has ended"
+)
 
 
 class PlacedFigure(NamedTuple):
@@ -219,6 +223,39 @@ def pseudo_labels_section(runs: Sequence[RunContents]) -> FigureSection | None:
         "(dashed: all classes alike)."
     )
     return FigureSection("pseudo-labels", "Pseudo-labels", explanation, tuple(rows), notes_once(runs, notes))
+
+
+def learning_curve_section(runs: Sequence[RunContents]) -> FigureSection | None:
+    """One figure per metric, one line per run with a curve; None if there is no such run."""
+    if not any(run.learning_curve for run in runs):
+        return None
+    figures = _curve_figures({run.name: run.learning_curve for run in runs})
+    notes = [(run.name, "No learning curve was recorded.") for run in runs if not run.learning_curve]
+    explanation = f"Metrics of the target after each epoch of training, {_CURVES_ARE_OF}."
+    return FigureSection("learning-curve", "Learning curve", explanation, (figures,), notes_once(runs, notes))
+
+
+def mean_curves_section(curves: CellCurves) -> FigureSection | None:
+    """The same for a comparison, one line per method; None if no cell has a curve."""
+    if not curves:
+        return None
+    means = mean_curves(curves)
+    notes = tuple(f"{method}: No seed has a curve for every task." for method, mean in means.items() if not mean)
+    explanation = (
+        "Metrics of the target after each epoch of training, means over tasks and seeds as far as the shortest "
+        f"training goes, {_CURVES_ARE_OF}."
+    )
+    heading = "Learning curves of the methods"
+    return FigureSection("learning-curves", heading, explanation, (_curve_figures(means),), notes)
+
+
+def _curve_figures(curves: Mapping[str, Curve]) -> tuple[PlacedFigure, ...]:
+    figures = []
+    for info in learning_curve_info(curves):
+        last = ", ".join(f"{line.run} {line.value[-1]:.3g}" for line in info.lines if len(line.value))
+        alternative = f"{info.quantity} on the target by epoch; at the end: {last}"
+        figures.append(PlacedFigure(as_data_uri(draw_history, info), alternative, info.quantity))
+    return tuple(figures)
 
 
 def history_section(runs: Sequence[RunContents]) -> FigureSection:

@@ -59,4 +59,5 @@ COMPARED_METRICS = (
     *_PROBABILISTIC,
     MetricName("accuracy", "Source accuracy", is_percentage=True, of_source=True),
 )
+LEARNING_METRICS = (_ACCURACY, *_PROBABILISTIC[:2])
 REPORTED_METRICS = (_ACCURACY, *_PROBABILISTIC, MetricName("error_detection_auroc", "Error AUROC"))

@@ -12,11 +12,13 @@ from markupsafe import Markup
 from shiftcal.metrics import compute_metrics
 from shiftcal.predictions import Predictions
 from shiftcal.reporting.class_table import ClassRow, class_rows
-from shiftcal.reporting.contents import RunContents
+from shiftcal.reporting.contents import CellCurves, RunContents
 from shiftcal.reporting.figure_sections import (
     NO_SHIFT,
     distribution_section,
     history_section,
+    learning_curve_section,
+    mean_curves_section,
     missing_labels,
     notes_once,
     pseudo_labels_section,
@@ -49,7 +51,7 @@ class ClassLine(NamedTuple):
     target: ClassRow
 
 
-def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable | None) -> str:
+def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable | None, curves: CellCurves) -> str:
     """The whole page as HTML."""
     environment = Environment(
         loader=PackageLoader("shiftcal.reporting"),
@@ -64,13 +66,14 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
         version=version("shiftcal"),
         # `as_html` escapes every name itself.
         comparison=Markup(as_html(table)) if table else None,
+        comparison_curves=mean_curves_section(curves),
         runs=runs,
         **(_run_parts(runs) if runs else {}),
     )
 
 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
-    pseudo_labels = pseudo_labels_section(runs)
+    optional = (pseudo_labels_section(runs), learning_curve_section(runs))
     return {
         "headline": headline(runs),
         "sentences": [(run.name, run_sentence(run)) for run in runs] if len(runs) > 1 else [],
@@ -82,7 +85,7 @@ def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
             distribution_section(runs),
             ratio_accuracy_section(runs),
             risk_coverage_section(runs),
-            *([pseudo_labels] if pseudo_labels else []),
+            *(section for section in optional if section is not None),
         ],
         "class_tables": {run.name: class_lines(run) for run in runs},
         "galleries": _galleries(runs),

@@ -7,14 +7,26 @@ from pathlib import Path
 
 from shiftcal.errors import InvalidInputError
 from shiftcal.files import written_whole
-from shiftcal.reporting.contents import RunContents, check_runs
+from shiftcal.reporting.contents import CellCurves, RunContents, check_runs
 from shiftcal.reporting.tables import ComparisonTable
 
 
 def write_report(
-    runs: Sequence[RunContents], path: Path, *, title: str, table: ComparisonTable | None = None
+    runs: Sequence[RunContents],
+    path: Path,
+    *,
+    title: str,
+    table: ComparisonTable | None = None,
+    curves: CellCurves | None = None,
 ) -> None:
-    """Write a self-contained page on `runs`, and on `table` if there is one, to `path`.
+    """Write a self-contained page to `path`.
+
+    Args:
+        runs: what is shown in detail.
+        path: of the page.
+        title: of the page.
+        table: of a comparison.
+        curves: learning curves of the comparison.
 
     Raises:
         InvalidInputError: there is nothing to show, or a run has no inputs, bad ratios or another's name.
@@ -26,6 +38,6 @@ def write_report(
     if not runs and table is None:
         raise InvalidInputError("expected at least one run or a comparison table to report on, got neither")
     check_runs(runs)
-    page = render_page(runs, title, table)
+    page = render_page(runs, title, table, curves or {})
     with written_whole(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

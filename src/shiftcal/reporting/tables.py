@@ -91,7 +91,7 @@ def _rows(
     for metric in metrics:
         entries = [_entry([cell for cell in cells if cell.method == method], metric, tasks) for method in methods]
         columns.append(_mark_best(entries, metric))
-    return tuple(zip(*columns, strict=True))
+    return tuple(zip(*columns, strict=True)) if columns else ((),) * len(methods)
 
 
 def _entry(cells: Sequence[Cell], metric: MetricName, tasks: Sequence[str]) -> Entry | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,28 +32,33 @@ class HistoryInfo(NamedTuple):
 def history_info(runs: Sequence[RunContents]) -> tuple[HistoryInfo, ...]:
     """Every quantity that any run recorded, in the order of first appearance."""
     quantities = dict.fromkeys(key for run in runs for record in run.history for key in record if key != "epoch")
-    infos = (HistoryInfo(key, tuple(_line(run, key) for run in runs)) for key in quantities)
+    infos = (HistoryInfo(key, tuple(history_line(run.name, run.history, key) for run in runs)) for key in quantities)
     return tuple(info for info in infos if any(len(line.value) for line in info.lines))
 
 
-def _line(run: RunContents, quantity: str, max_points: int = 1000) -> HistoryLine:
+def history_line(
+    run: str, records: Sequence[Mapping[str, float]], quantity: str, max_points: int = 1000
+) -> HistoryLine:
+    """The line of one quantity in records of epochs."""
     points = [
         (float(record.get("epoch", position)), float(record[quantity]))
-        for position, record in enumerate(run.history, start=1)
+        for position, record in enumerate(records, start=1)
         if quantity in record
     ]
     pairs = np.array(points, dtype=np.float64).reshape(-1, 2)
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
     # A slice with a step keeps the shape of a long history without a point per step.
     pairs = pairs[:: max(1, -(-len(pairs) // max_points))]
-    return HistoryLine(run.name, pairs[:, 0], pairs[:, 1])
+    return HistoryLine(run, pairs[:, 0], pairs[:, 1])
 
 
 def draw_history(info: HistoryInfo) -> Figure:
     """One line per run; single epochs are seen as points."""
     figure = new_figure(width=3.6, height=2.5)
     axes = new_axes(figure, "epoch", shown(info.quantity.replace("_", " ")))
-    for line, (colour, style) in zip(info.lines, run_styles(len(info.lines)), strict=True):
+    styles = zip(info.lines, run_styles(len(info.lines)), strict=True)
+    drawn = [(line, style) for line, style in styles if len(line.value)]
+    for line, (colour, style) in drawn:
         marker = "o" if len(line.value) <= 30 else ""
         axes.plot(
             line.epoch,
@@ -67,5 +72,5 @@ def draw_history(info: HistoryInfo) -> Figure:
         )
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if len(info.lines) > 1:
-        list_below_each_other(figure, len(info.lines))
+        list_below_each_other(figure, len(drawn))
     return figure

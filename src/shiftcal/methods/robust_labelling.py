@@ -1,0 +1,72 @@
+"""What `drst` and `drssl` share: labels for the target by the robust prediction and the target's own clusters.
+
+    p  proportional to f_c(x) q_c(x)^trust
+
+f is the predictive form of `drl`, found anew before each epoch. q is the share of each class among the clusters of
+the target at x, and trust says how far they are believed (`shiftcal.functional.caution`): where classes form no
+clusters or nothing was shifted, p is f. The clusters know of the target's own structure, which the source could not
+teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the paper's.
+
+A classifier that clusters have taught agrees with them more often than it is right. The accuracy to be expected is
+therefore the mean of two estimates, one from before it was taught and one from now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from shiftcal.functional.caution import VOTE
+from shiftcal.functional.clustering import cluster_log_posteriors
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
+from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
+from shiftcal.methods.rounds import GrowingRounds
+from shiftcal.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustLabelling(GrowingRounds, DistributionallyRobust):
+    """DRL that labels rows of the target."""
+
+    cluster_labels: bool = option(
+        True, "let the target's clusters take part in labelling (needs ratio_strength auto)"
+    )
+
+    @property
+    def _by_clusters(self) -> bool:
+        return self.cluster_labels and self.ratio_strength == "auto"
+
+    def label_scores(self, network: RobustNetwork, inputs: Tensor, outputs: Outputs) -> Tensor:
+        """log p (N, C), each row up to a constant."""
+        scores = torch.log_softmax(outputs.logits, dim=-1)
+        if not self._by_clusters:
+            return scores
+        representation = network.task.backbone.representation(inputs, outputs.features)
+        trust = network.vote / VOTE
+        return scores + trust * cluster_log_posteriors(representation, network.clusters)
+
+    def target_scores(self, network: RobustNetwork, evidence: Evidence) -> Tensor:
+        """The same for all rows of the target, in double precision."""
+        assert evidence.target is not None
+
+        def score(inputs: Tensor) -> tuple[Tensor]:
+            return (self.label_scores(network, inputs, self.predict(network, inputs)),)
+
+        (scores,) = evidence.observe(score, evidence.target.inputs)
+        return scores.double()
+
+    def prepare_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> dict[str, float]:
+        """Find the strength before an epoch with pseudo-labels; what was expected before the first is remembered."""
+        findings = self.find_strength(network, outlook.evidence)
+        if findings and self._by_clusters and "untaught_accuracy" not in findings:
+            network.untaught_accuracy.fill_(findings["estimated_accuracy"])
+        return findings
+
+
+def share_findings(network: RobustNetwork, outlook: EpochOutlook) -> None:
+    """Give what was found to the network that is trained, where the one that predicts is its moving average."""
+    if outlook.trained_network is not network:
+        for name, value in network.named_buffers(recurse=False):
+            outlook.trained_network.get_buffer(name).copy_(value)
