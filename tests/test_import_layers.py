@@ -19,6 +19,7 @@ LAYERS = [
     ("recipe",),
     ("fitted_model",),
     ("fitting",),
+    ("fallback",),
     ("run_folder", "evaluation", "learning_curve", "reporting"),
     ("estimator", "shift_calibrator", "config", "tasks"),
     ("experiment",),

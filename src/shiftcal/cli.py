@@ -125,12 +125,14 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _run_config(config: object, arguments: argparse.Namespace) -> None:
     from shiftcal.config import RunConfig
-    from shiftcal.evaluation import verdict_on_estimate
+    from shiftcal.evaluation import verdict_on_adaptation, verdict_on_estimate
     from shiftcal.experiment import run_experiment
     from shiftcal.processes import is_main_process
 
     assert isinstance(config, RunConfig)
     config = config.with_settings(arguments.set)
+    if arguments.no_fallback:
+        config = replace(config, fallback=False)
     folder = run_experiment(
         config,
         arguments.out,
@@ -140,9 +142,10 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
     )
     if is_main_process():
         _print_metrics(folder.read_metrics())
-        verdict = verdict_on_estimate(folder.read_card()["findings"])
-        if verdict is not None:
-            print(verdict)
+        findings = folder.read_card()["findings"]
+        for verdict in (verdict_on_adaptation(findings), verdict_on_estimate(findings)):
+            if verdict is not None:
+                print(verdict)
         print(f"report: {folder.report}")
 
 
@@ -324,6 +327,11 @@ def _declare_settings(
 
 def _declare_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run in the same folder")
+    parser.add_argument(
+        "--no-fallback",
+        action="store_true",
+        help="keep what a method makes by adapting to the target, without a look at whether that did harm",
+    )
     _declare_learning_curve(parser)
     _declare_download(parser)
 

@@ -95,6 +95,7 @@ class ComparisonPlan:
             method=contender.method,
             backbone=self.backbone,
             image_size=self.image_size,
+            fallback=False,  # methods are compared as they are
         )
         # Without the calibrator first: one model is trained for all calibrators, so only what follows is their own.
         trained = plain.with_settings([*self.settings, *contender.settings, f"random_state={seed}"])

@@ -21,6 +21,7 @@ _VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("source", "method", "backbone"), ((str,), "text")),
     **dict.fromkeys(("target", "test", "source_test", "calibrator"), ((str, type(None)), "text or null")),
     "image_size": ((int, type(None)), "a whole number or null"),
+    "fallback": ((bool,), "true or false"),
     **dict.fromkeys(("method_options", "calibrator_options", "training"), ((dict,), "a mapping")),
 }
 
@@ -42,6 +43,8 @@ class RunConfig:
     backbone: str = "auto"
     image_size: int | None = None
     """Side that all images are brought to; None: by the data and the backbone."""
+    fallback: bool = True
+    """Whether a method that adapts is given up where the source alone seems to do better, see `shiftcal.fallback`."""
     method_options: Mapping[str, Any] = field(default_factory=dict)
     calibrator_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -59,7 +62,8 @@ class RunConfig:
 
     def data(self) -> dict[str, Any]:
         """The part of the configuration that is not in the recipe."""
-        return {name: getattr(self, name) for name in ("source", "target", "test", "source_test", "image_size")}
+        names = ("source", "target", "test", "source_test", "image_size", "fallback")
+        return {name: getattr(self, name) for name in names}
 
     def with_settings(self, settings: Sequence[str]) -> RunConfig:
         """With `key=value` settings of the command line, each an option of the method, the calibrator or training.

@@ -22,8 +22,8 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.errors import InvalidInputError
+from shiftcal.fallback import fit_with_fallback
 from shiftcal.fitted_model import FittedModel, load_model
-from shiftcal.fitting import fit_model
 from shiftcal.functional.conformal import prediction_sets
 from shiftcal.recipe import Recipe
 from shiftcal.run_folder import RunFolder
@@ -43,6 +43,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         random_state: seed of everything random.
         training_options: further options of the engine by name, such as precision or num_workers.
+        fallback: for methods that adapt: train a classifier on the source alone beside it, and keep that one where
+            the target's own structure speaks for it; `model_.findings` says so. See `shiftcal.fallback`.
 
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
@@ -73,6 +75,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         training_options: Mapping[str, Any] | None = None,
+        fallback: bool = True,
     ) -> None:
         self.method = method
         self.calibrator = calibrator
@@ -84,6 +87,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.random_state = random_state
         self.training_options = training_options
+        self.fallback = fallback
 
     def fit(self, X: Any, y: Any = None, X_target: Any = None) -> AdaptiveClassifier:
         """Train on labelled source data and unlabelled target data.
@@ -105,7 +109,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
             target = UnlabelledDomain("target", target_inputs)
         source = LabelledDomain("source", inputs, codes, tuple(classes.tolist()))
-        self._take(fit_model(ShiftProblem(source, target), recipe), classes)
+        self._take(fit_with_fallback(ShiftProblem(source, target), recipe, fallback=self.fallback), classes)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -171,7 +175,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             backbone: the module that the classifier was trained with, if it was one of the user's own.
         """
         model = load_model(RunFolder(Path(path)).checkpoint, backbone=backbone)
-        plain = model.recipe.as_plain()
+        plain = (model.asked_for or model.recipe).as_plain()
         training = plain.pop("training")
         named = {key: training.pop(key) for key in ("epochs", "batch_size", "device", "random_state")}
         classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})

@@ -108,6 +108,25 @@ def verdict_on_sets(target_metrics: Mapping[str, float | None], coverage: float 
     return f"Prediction sets that are to hold the true label {percent}% of the time{found} have {size:.1f} labels."
 
 
+def verdict_on_adaptation(findings: Mapping[str, float]) -> str | None:
+    """In words, whether adapting to the target was worth it; None where that was not asked."""
+    if "fell_back" not in findings:
+        return None
+    adapted, reference = findings["adapted_agreement"], findings["source_only_agreement"]
+    compared = f"The adapted classifier agrees with the target's own clusters on {adapted:.1%} of its rows, one "
+    compared += f"trained on the source alone on {reference:.1%}"
+    if findings["fell_back"]:
+        return (
+            f"FELL BACK to the source alone: {compared[0].lower()}{compared[1:]}. Adapting has done harm, it seems."
+        )
+    if not findings["could_judge_adaptation"]:
+        return (
+            "Whether adapting did good or harm could not be judged: the classes form no clear clusters. Compare with "
+            "a model of the source alone before you rely on it."
+        )
+    return f"{compared}: adapting has done good, it seems."
+
+
 def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
     """In words, how far the estimate of the target's accuracy can be trusted; None where there is none."""
     if "estimated_accuracy" not in findings:

@@ -19,12 +19,14 @@ from shiftcal.evaluation import (
     judge_pseudo_labels,
     predict_domain,
     summarize,
+    verdict_on_adaptation,
     verdict_on_estimate,
     verdict_on_sets,
 )
+from shiftcal.fallback import fit_with_fallback, reference_checkpoint
 from shiftcal.files import check_writable_folder
 from shiftcal.fitted_model import FittedModel
-from shiftcal.fitting import fit_model, source_split
+from shiftcal.fitting import source_split
 from shiftcal.learning_curve import LearningCurve
 from shiftcal.models.backbones import default_image_size
 from shiftcal.predictions import load_predictions, save_predictions
@@ -86,9 +88,10 @@ def run_experiment(
             folder.remove_remains()
         folder.write_config({**config.data(), **recipe.as_plain()})
     try:
-        model = fit_model(
+        model = fit_with_fallback(
             data.problem,
             recipe,
+            fallback=config.fallback,
             checkpoint=folder.checkpoint,
             resume=resume,
             after_epoch=folder.write_history,
@@ -182,6 +185,7 @@ def finish_run(
     target = predict_domain(model, data.test, keep_examples=True)
     # Written only now: data that can't be read leaves no model that looks like that of a finished run.
     folder.write_model(model, config.data(), facts)
+    reference_checkpoint(folder.checkpoint).unlink(missing_ok=True)
     save_predictions(source, folder.source_predictions)
     save_predictions(target, folder.target_predictions)
     rounds = model.pseudo_labels
@@ -219,6 +223,7 @@ def read_contents(folder: RunFolder) -> RunContents:
         raise InvalidInputError(f"the run in {str(folder.path)!r} is not finished; go on with --resume")
     card = folder.read_card()
     verdicts = {
+        "adaptation": verdict_on_adaptation(card.get("findings", {})),
         "verdict": verdict_on_estimate(card.get("findings", {})),
         "prediction sets": verdict_on_sets(folder.read_metrics()["target"]),
     }

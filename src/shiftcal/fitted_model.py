@@ -57,6 +57,8 @@ class FittedModel:
     """What self-training took as labelled; None for other methods."""
     num_target_rows: int = 0
     """Of training, for networks that keep something per row of the target."""
+    asked_for: Recipe | None = None
+    """What was to be trained, where this model stands in for it; see `shiftcal.fallback`."""
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all rows, with calibrated logits."""
@@ -177,7 +179,14 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         num_target_rows=num_target_rows,
+        asked_for=_loaded_recipe(plain.get("asked_for"), backbone),
     )
+
+
+def _loaded_recipe(plain: Mapping[str, Any] | None, backbone: nn.Module | None) -> Recipe | None:
+    if plain is None:
+        return None
+    return Recipe.from_names(**{**plain} | ({} if backbone is None else {"backbone": backbone}))
 
 
 def _network_without_weights(
@@ -209,6 +218,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "conformity": None if model.conformity is None else list(model.conformity),
         "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
         "num_target_rows": model.num_target_rows,
+        "asked_for": None if model.asked_for is None else model.asked_for.as_plain(),
     }
 
 

@@ -138,7 +138,7 @@ class RunFolder:
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Everything that the model itself knows, with what is known of its data and further facts for the card."""
-        self.write_config({**(data_config or {}), **model.recipe.as_plain()})
+        self.write_config({**(data_config or {}), **(model.asked_for or model.recipe).as_plain()})
         seconds = round(model.training_seconds, 1)
         self.write_card(
             {

@@ -155,9 +155,14 @@ def estimate_accuracy(
     if chance < 1:
         purity = (_agreement(source.representation, source_clusters, source_labels) - chance) / (1 - chance)
     compact = compactness(target.representation, clusters)
-    low, high = _PURITY_RANGE
-    belief = _share((purity - low) / (high - low)) * _share(compact / _FULL_COMPACTNESS)
+    belief = belief_in_clusters(purity, compact)
     return _weighed(held_out, held_out_labels, target, agreement, belief, purity, compact)
+
+
+def belief_in_clusters(purity: float, compact: float) -> float:
+    """How far clusters can be believed that achieve this purity on the source and are this compact on the target."""
+    low, high = _PURITY_RANGE
+    return _share((purity - low) / (high - low)) * _share(compact / _FULL_COMPACTNESS)
 
 
 def estimate_from_outputs(held_out: Observed, held_out_labels: Tensor, target: Observed) -> AccuracyEstimate:

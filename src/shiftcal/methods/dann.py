@@ -7,7 +7,8 @@ Ganin et al., "Domain-Adversarial Training of Neural Networks", JMLR 17, 2016, E
 R passes the features on and turns their gradient round, scaled by lambda: D learns to tell source from target while
 the features learn to prevent it. With the share p of training that is behind, lambda = 2 / (1 + exp(-10 p)) - 1; it
 applies to the features only, so D learns at full pace from the start. As in the usual implementations the domain
-loss is a mean over both domains, half of Eq. 9's sum of their means.
+loss is a mean over both domains, half of Eq. 9's sum of their means. D has two hidden layers, as the paper's on large
+networks; theirs are 1024 wide.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.functional.gradient_reversal import reversal_scale, reverse_gradient
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, ClassifierWithDiscriminator, classify_jointly
+from shiftcal.models.networks import Blueprint, ClassifierWithDiscriminator, Discriminator, classify_jointly
 from shiftcal.options import option
 
 
@@ -34,11 +35,11 @@ class DomainAdversarial(Method[ClassifierWithDiscriminator]):
     needs_target: ClassVar[bool] = True
 
     domain_weight: float = option(1.0, "lambda at the end, of confusing the discriminator", at_least=0)
-    domain_hidden: int = option(100, "width of the discriminator", at_least=1)
+    domain_hidden: int = option(256, "width of the discriminator", at_least=1)
 
     def build(self, blueprint: Blueprint) -> ClassifierWithDiscriminator:
         """A classifier with a discriminator on its features."""
-        return ClassifierWithDiscriminator(blueprint, self.domain_hidden)
+        return ClassifierWithDiscriminator(blueprint, lambda dim: Discriminator(dim, self.domain_hidden))
 
     def training_step(self, network: ClassifierWithDiscriminator, batch: Batch) -> Iterator[Update]:
         """One step of both players, by the reversed gradient."""

@@ -10,16 +10,19 @@ IJCAI 2023, arXiv 2010.05784, section on semi-supervised learning:
 f is the predictive form of `drl` with the joint ratio, which is trained on weak views of both domains. This is the
 paper's own form: `ratio_strength` with a number, such as 1.
 
-With `ratio_strength="auto"` what is known of the target is found anew before each epoch after a short warm-up, and
+With `ratio_strength="auto"` what is known of the target is found anew before each epoch after a short warm-up, by
+the averaged network on the target as it is. A row is accepted in a step if it was chosen then, and if its weak view
+still has the label of then:
 
-    p    proportional to (f_c(weak x) q_c(weak x)^trust)^s
+    p    proportional to (f_c(x) q_c(x)^trust)^s
     t_c  = min( threshold, the lowest confidence among the surest portion of the rows that are predicted as c )
 
-q and trust are of `shiftcal.methods.robust_labelling`, and s makes the mean of max p over the
-target the accuracy that is to be expected there: a threshold of 0.95 then means what it says, where FixMatch's own
-confidence would accept nearly everything. Under a strong shift hardly anything is as sure as that. So the surest
-portion of each class is accepted in any case, and it grows, as in `drst`; this also keeps pseudo-labels from running
-into one class. The loss of strong views is that of the plain softmax, as in `drl`.
+q and trust are of `shiftcal.methods.robust_labelling`, and s makes the mean of max p over the target the accuracy
+that is to be expected there: a threshold of 0.95 then means what it says, where FixMatch's own confidence would
+accept nearly everything. Under a strong shift hardly anything is as sure as that, so the surest portion of each class
+is accepted in any case, and it grows, as in `drst`. Labels that were chosen beforehand, class by class, can't run
+into one class within a few steps, as FixMatch's do under a strong shift. The loss of strong views is that of the
+plain softmax, as in `drl`.
 
 Views, settings and what is ours in them: `shiftcal.methods.consistency`.
 """
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -41,66 +45,46 @@ from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
-from shiftcal.models.networks import Blueprint, frozen_statistics
+from shiftcal.models.networks import frozen_statistics
 from shiftcal.options import option
-
-
-class LabellingNetwork(RobustNetwork):
-    """Knows how sharp its labels of the target may be, and how sure it must be of each class."""
-
-    sharpness: Tensor
-    thresholds: Tensor
-
-    def __init__(self, blueprint: Blueprint, ratio_hidden: int, *, separate: bool) -> None:
-        super().__init__(blueprint, ratio_hidden, separate=separate)
-        self.register_buffer("sharpness", torch.ones(()))
-        self.register_buffer("thresholds", torch.full((blueprint.num_classes,), torch.inf))
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling):
     """DRSSL: pseudo-labels from weak views where the robust prediction is sure, for strong views."""
 
+    pseudo_labels_join_source: ClassVar[bool] = False
+
     warmup_share: float = option(0.1, "share of the epochs on the source alone", at_least=0, below=1)
     threshold: float = option(0.95, "robust confidence that is always enough", at_least=0, at_most=1)
 
-    def build(self, blueprint: Blueprint) -> LabellingNetwork:
-        """A classifier and a ratio, with what labelling needs to know."""
-        network = LabellingNetwork(blueprint, self.ratio_hidden, separate=self.ratio_network == "separate")
-        if self.ratio_strength != "auto":
-            network.thresholds.fill_(self.threshold)
-        return network
-
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
-        """None: they are chosen batch by batch. What changes between epochs is how sure to be of them."""
-        assert isinstance(network, LabellingNetwork)
+        """With "auto", what the steps of the epoch may accept; None during the warm-up."""
         portion = self.portion(outlook)
         findings = {} if portion is None else self.prepare_labels(network, outlook)
-        if portion is not None and findings:
-            scores = self.target_scores(network, outlook.evidence)
-            network.sharpness.fill_(power_for_confidence(scores, findings["estimated_accuracy"]))
-            confidence, predicted = torch.softmax(network.sharpness * scores, dim=-1).max(dim=-1)
-            surest = class_thresholds(confidence, predicted, scores.shape[1], portion)
-            network.thresholds.copy_(surest.clamp_max(self.threshold))
-            share_findings(network, outlook)
-        return None
+        if portion is None or not findings:
+            return None
+        share_findings(network, outlook)
+        scores = self.target_scores(network, outlook.evidence)
+        power = power_for_confidence(scores, findings["estimated_accuracy"])
+        confidence, labels = torch.softmax(power * scores, dim=-1).max(dim=-1)
+        thresholds = class_thresholds(confidence, labels, scores.shape[1], portion).clamp_max(self.threshold)
+        rows = (confidence >= thresholds[labels]).nonzero().squeeze(-1)
+        return PseudoLabels(rows.numpy(), labels[rows].numpy())
 
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
         """The ratio on weak views, then labels and pseudo-labels with the new ratio."""
-        assert isinstance(network, LabellingNetwork)
         assert batch.target_inputs is not None
         labelled, weak, strong = classify_views(network.task, batch)
         yield self.ratio_update(network, batch, labelled.features.detach(), weak)
         with torch.no_grad(), frozen_statistics(network):
             source = self.robust_outputs(network, batch.source_inputs, labelled)
             target = self.robust_outputs(network, batch.target_inputs, weak)
-            scores = self.label_scores(network, batch.target_inputs, target)
-            probabilities = torch.softmax(network.sharpness * scores, dim=-1)
+            probabilities = torch.softmax(self.label_scores(network, batch.target_inputs, target), dim=-1)
         task_loss = self.task_loss(labelled.logits, batch, source.density_ratio.log())
         target_ratio = self.ratio_of_training(target.density_ratio.log())
         strong_logits = robust_logits(strong.logits, target_ratio, class_regularization=self.class_regularization)
-        thresholds = network.thresholds[probabilities.argmax(dim=-1)]
-        agreement_loss, kept = consistency_loss(probabilities, strong_logits, thresholds)
+        agreement_loss, kept = consistency_loss(probabilities, strong_logits, self._thresholds(batch, probabilities))
         yield Update(
             TASK,
             task_loss + self.unlabelled_weight * agreement_loss,
@@ -109,5 +93,15 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
                 "consistency_loss": agreement_loss,
                 **pseudo_label_record(probabilities, kept),
             },
-            accepted_labels(batch, probabilities, kept),
+            None if self.ratio_strength == "auto" else accepted_labels(batch, probabilities, kept),
         )
+
+    def _thresholds(self, batch: Batch, probabilities: Tensor) -> float | Tensor:
+        """The least confidence of each row (N,): with "auto" any will do for a label that is still the one chosen."""
+        if self.ratio_strength != "auto":
+            return self.threshold
+        if batch.target_soft_labels is None:
+            return torch.inf
+        chosen, labels = batch.target_soft_labels.max(dim=-1)
+        still_the_same = (chosen > 0) & (labels == probabilities.argmax(dim=-1))
+        return torch.where(still_the_same, 0.0, torch.inf)

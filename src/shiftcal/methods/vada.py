@@ -34,6 +34,7 @@ from shiftcal.models.networks import (
     Blueprint,
     Classifier,
     ClassifierWithDiscriminator,
+    DomainClassifier,
     observed,
     untracked_statistics,
 )
@@ -48,7 +49,7 @@ class AdversarialNetwork(ClassifierWithDiscriminator):
     step: Tensor
 
     def __init__(self, blueprint: Blueprint, domain_hidden: int, *, has_teacher: bool) -> None:
-        super().__init__(blueprint, domain_hidden)
+        super().__init__(blueprint, lambda dim: DomainClassifier(dim, domain_hidden))
         self.teacher = copy.deepcopy(self.task).requires_grad_(False) if has_teacher else None
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,13 +68,28 @@ class DomainClassifier(nn.Module):
         return logit.squeeze(-1)
 
 
+class Discriminator(nn.Module):
+    """The same with three layers and ReLU, for a game against the features: a weak player would teach them little."""
+
+    def __init__(self, feature_dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        widths = (feature_dim, hidden_dim, hidden_dim)
+        hidden = (nn.Sequential(nn.Linear(*pair), nn.ReLU()) for pair in itertools.pairwise(widths))
+        self.layers = nn.Sequential(*hidden, nn.Linear(hidden_dim, 1))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Domain logit (N,) of "source"."""
+        logit: Tensor = self.layers(features)
+        return logit.squeeze(-1)
+
+
 class ClassifierWithDiscriminator(nn.Module):
     """A classifier, and a discriminator of domains on its features."""
 
-    def __init__(self, blueprint: Blueprint, domain_hidden: int) -> None:
+    def __init__(self, blueprint: Blueprint, new_discriminator: Callable[[int], nn.Module]) -> None:
         super().__init__()
         self.task = Classifier(blueprint)
-        self.domain = DomainClassifier(self.task.backbone.feature_dim, domain_hidden)
+        self.domain = new_discriminator(self.task.backbone.feature_dim)
 
 
 class DomainOutputs(NamedTuple):
