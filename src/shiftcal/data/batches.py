@@ -21,7 +21,7 @@ from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.views import ViewMaker
 from shiftcal.errors import InvalidInputError
 
-_SOURCE, _TARGET = 0, 1
+_SOURCE, _TARGET, _PSEUDO = 0, 1, 2
 Distributions = NDArray[np.float32]
 
 
@@ -69,6 +69,8 @@ class BatchPlan:
     """Target rows for each source row."""
     pseudo_labels_join_source: bool = True
     """Whether pseudo-labelled rows are drawn as if they were source rows, or stay with the target."""
+    pseudo_batch_share: float | None = None
+    """Of the labelled rows of a batch, how many are pseudo-labelled, where any are; None: drawn from all alike."""
     seed: int = 0
     rank: int = 0
     world_size: int = 1
@@ -172,13 +174,15 @@ class _EpochBatches(Dataset[_RawBatch]):
 
     def __getitem__(self, step: int) -> _RawBatch:
         joined = self.plan.pseudo_labels_join_source
-        num_labelled = self.problem.num_labelled if joined else len(self.problem.source)
-        rows = self._rows(_SOURCE, num_labelled, step, self.plan.batch_size)
+        share = self.plan.batch_size // self.plan.world_size
+        rows = (
+            self._labelled_rows(step, share) if joined else self._rows(_SOURCE, len(self.problem.source), step, share)
+        )
         labelled = (self._inputs(rows), *self._labels(rows), torch.from_numpy(rows >= len(self.problem.source)))
         target = self.problem.target
         if target is None:
             return _RawBatch(step, *labelled, None, None, None)
-        target_rows = self._rows(_TARGET, len(target), step, self.plan.batch_size * self.plan.target_multiple)
+        target_rows = self._rows(_TARGET, len(target), step, share * self.plan.target_multiple)
         chosen = None if joined else self._chosen_for(target_rows)
         return _RawBatch(step, *labelled, target.inputs.fetch(target_rows), torch.from_numpy(target_rows), chosen)
 
@@ -227,13 +231,21 @@ class _EpochBatches(Dataset[_RawBatch]):
             chosen[known] = pseudo.soft_labels[drawn[known]]
         return torch.from_numpy(chosen)
 
-    def _rows(self, domain: int, num_rows: int, step: int, batch_size: int) -> Rows:
-        """This process's slice of the rows of a step: one permutation after the other, cut into batches."""
-        share = batch_size // self.plan.world_size
-        first = step * batch_size + self.plan.rank * share
-        positions = np.arange(first, first + share, dtype=np.int64)
+    def _labelled_rows(self, step: int, count: int) -> Rows:
+        """Rows of source and pseudo-labelled target put end to end."""
+        num_source, pseudo = len(self.problem.source), self.problem.pseudo_labels
+        if pseudo is None or self.plan.pseudo_batch_share is None:
+            return self._rows(_SOURCE, self.problem.num_labelled, step, count)
+        num_pseudo = round(self.plan.pseudo_batch_share * count)
+        from_source = self._rows(_SOURCE, num_source, step, count - num_pseudo)
+        return np.concatenate([from_source, num_source + self._rows(_PSEUDO, len(pseudo), step, num_pseudo)])
+
+    def _rows(self, domain: int, num_rows: int, step: int, count: int) -> Rows:
+        """This process's `count` of the rows of a step: one permutation after the other, cut into batches."""
+        first = (step * self.plan.world_size + self.plan.rank) * count
+        positions = np.arange(first, first + count, dtype=np.int64)
         rounds = positions // num_rows
-        rows = np.empty(share, dtype=np.int64)
+        rows = np.empty(count, dtype=np.int64)
         for number in np.unique(rounds):
             inside = rounds == number
             rows[inside] = self._permutation(domain, int(number), num_rows)[positions[inside] % num_rows]

@@ -130,6 +130,11 @@ class Method(ABC, Generic[NetworkT]):
         """Target rows for each source row of a batch."""
         return 1
 
+    @property
+    def pseudo_batch_share(self) -> float | None:
+        """Share of a batch's labelled rows that are pseudo-labelled ones; None: as many as there are among all."""
+        return None
+
     @abstractmethod
     def build(self, blueprint: Blueprint) -> NetworkT:
         """A new network for a problem."""

@@ -21,13 +21,13 @@ import torch
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Outputs
-from shiftcal.methods.rounds import GrowingRounds
+from shiftcal.methods.rounds import SelfTrainingRounds
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.models.networks import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassBalancedSelfTraining(GrowingRounds, SourceOnly):
+class ClassBalancedSelfTraining(SelfTrainingRounds, SourceOnly):
     """Pseudo-labels for the most confident part of each class, chosen anew for each epoch."""
 
     def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:

@@ -24,12 +24,13 @@ from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
+from shiftcal.methods.rounds import SelfTrainingRounds
 from shiftcal.options import option
 from shiftcal.processes import mean_over_batch
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionallyRobustSelfTraining(RobustLabelling):
+class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
     """DRST: self-training on the target rows that DRL is surest of, class by class."""
 
     soft_labels: bool = option(False, "train on p itself instead of its largest entry (needs ratio_strength auto)")

@@ -29,3 +29,19 @@ class GrowingRounds:
             first_portion=self.first_portion,
             last_portion=self.last_portion,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfTrainingRounds(GrowingRounds):
+    """The same where selected rows are trained on as if they were labelled ones of the source."""
+
+    pseudo_share: float = option(0.5, "of each batch, drawn from the selected rows", above=0, below=1)
+
+    @property
+    def pseudo_batch_share(self) -> float:
+        """As the option says.
+
+        Drawn from all labelled rows alike, the selected ones would hardly be seen beside a large source; in the
+        published scripts of self-training they are the larger part.
+        """
+        return self.pseudo_share

@@ -94,6 +94,7 @@ class Trainer:
             batch_size=options.batch_size,
             target_multiple=method.target_multiple,
             pseudo_labels_join_source=method.pseudo_labels_join_source,
+            pseudo_batch_share=method.pseudo_batch_share,
             seed=options.random_state,
             rank=fabric.global_rank,
             world_size=fabric.world_size,
