@@ -81,6 +81,16 @@ class AccuracyEstimate(NamedTuple):
         return {f"estimated_{name}" if name == "accuracy" else name: v for name, v in self._asdict().items()}
 
 
+class Untaught(NamedTuple):
+    """What was known of a classifier before clusters of the target taught it."""
+
+    accuracy: float
+    """Expected then. A taught classifier agrees with its teachers more often than it is right, and it was right less
+    often before: the truth lies between the two estimates, and their mean is taken."""
+    separation: float
+    """Found then. What a taught classifier says of the target looks as on the source, whatever it is worth."""
+
+
 class Caution(NamedTuple):
     """A fitted scale."""
 
@@ -108,7 +118,7 @@ def fit_caution(
     held_out_labels: Tensor,
     target: Observed,
     *,
-    untaught_accuracy: float | None = None,
+    untaught: Untaught | None = None,
 ) -> tuple[Caution, AccuracyEstimate]:
     """Find the caution, and the accuracy estimate that it rests on.
 
@@ -116,19 +126,18 @@ def fit_caution(
         source: rows that the classifier was trained on, with labels (N,).
         held_out: source rows that it was not trained on, with labels.
         target: rows of the target.
-        untaught_accuracy: the estimate from before the classifier was taught by clusters of the target, where it
-            was. From then on it agrees with them more often than it is right, and was right less often before: the
-            truth lies between the two estimates, and their mean is taken.
+        untaught: what was known before the classifier was taught by clusters of the target, where it was.
     """
     clusters, vote = None, target.logits.new_zeros(())
     if target.representation is None:
         estimate = estimate_from_outputs(held_out, held_out_labels, target)
     else:
         clusters = cluster_by_predictions(target.representation, torch.softmax(target.logits, dim=-1))
-        estimate = estimate_accuracy(source, source_labels, held_out, held_out_labels, target, clusters)
+        apart = None if untaught is None else untaught.separation
+        estimate = estimate_accuracy(source, source_labels, held_out, held_out_labels, target, clusters, apart)
         vote = target.logits.new_tensor(VOTE * estimate.trust)
-    if untaught_accuracy is not None:
-        estimate = estimate._replace(accuracy=(estimate.accuracy + untaught_accuracy) / 2)
+    if untaught is not None:
+        estimate = estimate._replace(accuracy=(estimate.accuracy + untaught.accuracy) / 2)
 
     def surplus(caution: float) -> float:
         scale = log_scale(Caution(clusters, vote, target.logits.new_tensor(caution)), target).exp()
@@ -144,8 +153,9 @@ def estimate_accuracy(
     held_out_labels: Tensor,
     target: Observed,
     clusters: Clusters,
+    apart: float | None = None,
 ) -> AccuracyEstimate:
-    """Accuracy to be expected on the target; arguments as for `fit_caution`."""
+    """Accuracy to be expected on the target; arguments as for `fit_caution`, `apart` the separation where known."""
     assert source.representation is not None
     assert target.representation is not None
     agreement = _agreement(target.representation, clusters, target.logits.argmax(dim=-1))
@@ -156,7 +166,7 @@ def estimate_accuracy(
         purity = (_agreement(source.representation, source_clusters, source_labels) - chance) / (1 - chance)
     compact = compactness(target.representation, clusters)
     belief = belief_in_clusters(purity, compact)
-    return _weighed(held_out, held_out_labels, target, agreement, belief, purity, compact)
+    return _weighed(held_out, held_out_labels, target, agreement, belief, purity, compact, apart)
 
 
 def belief_in_clusters(purity: float, compact: float) -> float:
@@ -181,9 +191,11 @@ def _weighed(
     belief: float,
     purity: float,
     compact: float,
+    apart: float | None = None,
 ) -> AccuracyEstimate:
     """The two witnesses put together."""
-    apart = separation(_log_probabilities(held_out.logits), _log_probabilities(target.logits))
+    if apart is None:
+        apart = separation(_log_probabilities(held_out.logits), _log_probabilities(target.logits))
     trust = _share(apart / _FULL_SEPARATION) * belief
     confidence = _mean_confidence(target.logits)
     corrected = confidence + calibration_gap(held_out.logits, held_out_labels)

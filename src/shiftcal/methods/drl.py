@@ -32,7 +32,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.data.inputs import Inputs
-from shiftcal.functional.caution import Caution, Observed, fit_caution, log_scale
+from shiftcal.functional.caution import Caution, Observed, Untaught, fit_caution, log_scale
 from shiftcal.functional.clustering import Clusters
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
 from shiftcal.functional.dual import target_potential, task_surrogate
@@ -62,7 +62,8 @@ class RobustNetwork(nn.Module):
     centroids: Tensor
     vote: Tensor
     caution: Tensor
-    untaught_accuracy: Tensor
+    untaught: Tensor
+    sharpness: Tensor
 
     def __init__(self, blueprint: Blueprint, ratio_hidden: int, *, separate: bool) -> None:
         super().__init__()
@@ -78,8 +79,9 @@ class RobustNetwork(nn.Module):
         self.register_buffer("centroids", torch.zeros(blueprint.num_classes, dim))
         self.register_buffer("vote", torch.zeros(()))
         self.register_buffer("caution", torch.zeros(()))
-        # What was expected before clusters of the target taught the classifier; 0: they did not.
-        self.register_buffer("untaught_accuracy", torch.zeros(()))
+        # What `Untaught` has; 0: clusters of the target did not teach the classifier.
+        self.register_buffer("untaught", torch.zeros(2))
+        self.register_buffer("sharpness", torch.ones(()))
 
     @property
     def clusters(self) -> Clusters:
@@ -185,16 +187,14 @@ class DistributionallyRobust(Method[RobustNetwork]):
             inputs, labels = evidence.held_out.inputs, evidence.held_out.labels
             held_out, held_out_labels = self._observed(network, evidence, inputs, labels)
         target, _ = self._observed(network, evidence, evidence.target.inputs, None)
-        untaught = float(network.untaught_accuracy) or None
-        caution, estimate = fit_caution(
-            source, source_labels, held_out, held_out_labels, target, untaught_accuracy=untaught
-        )
+        untaught = Untaught(*network.untaught.tolist()) if network.untaught.any() else None
+        caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target, untaught=untaught)
         assert caution.clusters is not None
         network.centre.copy_(caution.clusters.centre)
         network.centroids.copy_(caution.clusters.centroids)
         network.vote.copy_(caution.vote)
         network.caution.copy_(caution.caution)
-        earlier = {} if untaught is None else {"untaught_accuracy": untaught}
+        earlier = {} if untaught is None else {"untaught_accuracy": untaught.accuracy}
         return {**estimate.findings(), "caution": float(caution.caution), **earlier}
 
     def _observed(

@@ -55,8 +55,6 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
 
     pseudo_labels_join_source: ClassVar[bool] = False
 
-    warmup_share: float = option(0.1, "share of the epochs on the source alone", at_least=0, below=1)
-    last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float = option(0.95, "robust confidence that is always enough", at_least=0, at_most=1)
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:

@@ -16,7 +16,7 @@ class GrowingRounds:
 
     needs_target: ClassVar[bool] = True
 
-    warmup_share: float = option(0.3, "share of the epochs on the source alone", at_least=0, below=1)
+    warmup_share: float = option(0.1, "share of the epochs on the source alone", at_least=0, below=1)
     first_portion: float = option(0.2, "of each class to select at first", above=0, at_most=1)
     last_portion: float = option(0.5, "of each class to select in the last epoch", above=0, at_most=1)
 
