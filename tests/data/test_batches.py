@@ -164,6 +164,18 @@ def test_pseudo_labelled_rows_join_the_source_with_their_own_inputs() -> None:
     assert labelled == {row: row % 3 for row in range(12)} | {TARGET_START + 19: 2, TARGET_START + 4: 1}
 
 
+@pytest.mark.parametrize(("batch_size", "share", "expected"), [(8, 0.5, 4), (7, 0.5, 4), (8, 0.75, 6), (8, 0.1, 1)])
+def test_pseudo_labelled_rows_can_have_a_share_of_each_batch(batch_size: int, share: float, expected: int) -> None:
+    pseudo = PseudoLabels(rows=np.array([19, 4]), labels=np.array([2, 1]))
+    batches = draw(make_problem(pseudo=pseudo), BatchPlan(batch_size=batch_size, pseudo_batch_share=share))
+    assert [int(batch.is_pseudo.sum()) for batch in batches] == [expected] * 3
+    assert {len(batch.source_inputs) for batch in batches} == {batch_size}
+    drawn = [row for row in source_rows(batches) if row < TARGET_START]
+    assert len(set(drawn[:12])) == min(len(drawn), 12), "the source is gone through once before any row comes again"
+    without = draw(make_problem(), BatchPlan(batch_size=batch_size, pseudo_batch_share=share))
+    assert not any(batch.is_pseudo.any() for batch in without)
+
+
 def test_soft_labels_are_one_hot_for_the_source_and_as_chosen_for_pseudo_labelled_rows() -> None:
     soft = np.array([[0.1, 0.2, 0.7], [0.0, 0.5, 0.0]], dtype=np.float32)
     pseudo = PseudoLabels(rows=np.array([19, 4]), labels=np.array([2, 1]), soft_labels=soft)

@@ -75,7 +75,7 @@ def test_opposite_draws_favour_no_class(blueprint: Blueprint, batch: Batch) -> N
 
 
 def test_the_target_is_used_after_the_warm_up(features: ShiftProblem) -> None:
-    how = Recipe.from_names("brer", training={"epochs": 4, "batch_size": 16})
+    how = Recipe.from_names("brer", method_options={"warmup_share": 0.3}, training={"epochs": 4, "batch_size": 16})
     counts = [record.get("pseudo_labels") for record in fit_model(features, how).history]
     assert counts[:2] == [None, None]
     assert counts[2] is not None

@@ -32,7 +32,7 @@ def random_outputs(num_rows: int = 60) -> Outputs:
 
 
 def test_it_starts_on_the_source_and_then_selects_a_growing_portion(blueprint: Blueprint) -> None:
-    method = ClassBalancedSelfTraining()
+    method = ClassBalancedSelfTraining(warmup_share=0.3)
     network, outputs = method.build(blueprint), random_outputs()
     chosen = [method.choose_pseudo_labels(network, outlook(epoch, outputs)) for epoch in range(10)]
     assert chosen[:3] == [None] * 3

@@ -8,13 +8,15 @@ from torch import Tensor
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.inputs import Inputs
+from shiftcal.fitting import fit_model
 from shiftcal.functional.caution import VOTE
 from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
-from shiftcal.methods.drl import RobustNetwork
+from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
 from shiftcal.models.networks import Blueprint
+from shiftcal.recipe import Recipe
 
 TRUST = 0.4
 
@@ -53,7 +55,7 @@ def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: i
 def test_labels_come_from_the_robust_prediction_and_the_clusters(
     cluster_labels: bool, blueprint: Blueprint, features: ShiftProblem
 ) -> None:
-    method = Trusting(cluster_labels=cluster_labels)
+    method = Trusting(cluster_labels=cluster_labels, warmup_share=0.3)
     network = method.build(blueprint).eval()
     assert method.choose_pseudo_labels(network, outlook(method, network, features, 2)) is None
     chosen = method.choose_pseudo_labels(network, outlook(method, network, features, 3))
@@ -61,7 +63,8 @@ def test_labels_come_from_the_robust_prediction_and_the_clusters(
     assert features.target is not None
     target = rows_of(features.target.inputs)
     with torch.no_grad():
-        scores = torch.softmax(method.predict(network, target).logits.double(), dim=-1)
+        robust = DistributionallyRobust.predict(method, network, target)
+        scores = torch.softmax(robust.logits.double(), dim=-1)
         if cluster_labels:
             representation = network.task.backbone.representation(target, target)
             scores = scores * (TRUST * cluster_log_posteriors(representation, network.clusters).double()).exp()
@@ -135,3 +138,26 @@ def test_source_rows_count_by_their_likeness_to_the_target(batch: Batch) -> None
     weights = np.where(is_pseudo.numpy(), 1.0, np.exp(-0.5 * log_ratio.numpy()))
     losses = -(soft_labels * logits.log_softmax(dim=-1)).sum(dim=-1).numpy()
     assert loss.item() == pytest.approx((losses * weights).sum() / weights.sum(), rel=1e-5)
+
+
+def test_predictions_are_made_together_with_the_clusters(blueprint: Blueprint, features: ShiftProblem) -> None:
+    """(f q^(trust tau))^s, with s such that the mean confidence on the target is the accuracy to be expected."""
+    method = DistributionallyRobustSelfTraining()
+    network = seeded(method, blueprint)
+    assert features.target is not None
+    # A classifier that has learned a little, so that classes form clusters of its predictions.
+    trained = fit_model(features, Recipe.from_names("drst", training={"epochs": 3})).network
+    network.load_state_dict(trained.state_dict())
+    findings = method.find_strength(network, outlook(method, network, features, 5).evidence)
+    assert findings["trust"] > 0
+    assert features.target is not None
+    target = rows_of(features.target.inputs)
+    with torch.no_grad():
+        robust = DistributionallyRobust.predict(method, network, target)
+        shares = cluster_log_posteriors(network.task.backbone.representation(target, target), network.clusters)
+        predicted = torch.softmax(method.predict(network, target).logits, dim=-1)
+    likeness = (1 / (1 + robust.density_ratio)).unsqueeze(-1)
+    scores = robust.logits.log_softmax(dim=-1) + findings["trust"] * likeness * shares
+    expected = torch.softmax(network.sharpness * scores, dim=-1)
+    torch.testing.assert_close(predicted, expected, rtol=1e-4, atol=1e-5)
+    assert predicted.amax(dim=-1).mean().item() == pytest.approx(findings["estimated_accuracy"], abs=1e-3)
