@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
-def test_tables_of_the_calibration_page_are_what_the_records_say() -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "calibration_docs.py"), "--check"]
+def test_tables_of_the_pages_are_what_the_records_say() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "docs_pages.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -221,7 +221,7 @@ def _declare_evaluate(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from shiftcal.evaluation import evaluate, predict_domain
+    from shiftcal.evaluation import evaluate, precision_by_round, predict_domain
     from shiftcal.experiment import load_domain_for
     from shiftcal.fitted_model import load_model
     from shiftcal.run_folder import RunFolder
@@ -229,10 +229,15 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
     domain = load_domain_for(model, arguments.data, download=arguments.download)
     metrics = evaluate(predict_domain(model, domain))
+    rounds = precision_by_round(model, domain)
     if arguments.json:
-        print(json.dumps(metrics, indent=2))
-    else:
-        _print_metrics({arguments.data: metrics})
+        print(json.dumps(metrics | ({"pseudo_labels": rounds} if rounds else {}), indent=2))
+        return
+    _print_metrics({arguments.data: metrics})
+    if rounds:
+        print("pseudo-labels of training, if these rows are its target:")
+        for row in rounds:
+            print("  " + "  ".join(f"{name} {value:.4g}" for name, value in row.items()))
 
 
 def _declare_compare(parser: argparse.ArgumentParser) -> None:

@@ -98,6 +98,21 @@ def judge_pseudo_labels(
     return replace(rounds, true_precision=right.sum(axis=1) / chosen.sum(axis=1))
 
 
+def precision_by_round(model: FittedModel, domain: LabelledDomain | UnlabelledDomain) -> list[dict[str, float]]:
+    """What the model took as labelled in each round, and how much of it was right; nothing if it took nothing.
+
+    Nothing also if the domain has another number of rows than the target of training: it can't be that one then.
+    """
+    rounds = model.pseudo_labels
+    if rounds is None or not isinstance(domain, LabelledDomain) or len(domain) != rounds.labels.shape[1]:
+        return []
+    judged = judge_pseudo_labels(rounds, domain, model.classes)
+    assert judged.true_precision is not None
+    columns = (judged.epochs, judged.share, judged.estimated_precision, judged.true_precision)
+    names = ("epoch", "share", "estimated_precision", "true_precision")
+    return [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+
+
 def verdict_on_sets(target_metrics: Mapping[str, float | None], coverage: float = 0.9) -> str | None:
     """In words, what prediction sets of a wanted coverage are like on the target; None where there are none."""
     percent = round(100 * coverage)

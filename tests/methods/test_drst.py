@@ -141,7 +141,7 @@ def test_source_rows_count_by_their_likeness_to_the_target(batch: Batch) -> None
 
 
 def test_predictions_are_made_together_with_the_clusters(blueprint: Blueprint, features: ShiftProblem) -> None:
-    """(f q^(trust tau))^s, with s such that the mean confidence on the target is the accuracy to be expected."""
+    """(f q^(trust t))^(s^t), with s such that the mean confidence on the target is the accuracy to be expected."""
     method = DistributionallyRobustSelfTraining()
     network = seeded(method, blueprint)
     assert features.target is not None
@@ -156,8 +156,29 @@ def test_predictions_are_made_together_with_the_clusters(blueprint: Blueprint, f
         robust = DistributionallyRobust.predict(method, network, target)
         shares = cluster_log_posteriors(network.task.backbone.representation(target, target), network.clusters)
         predicted = torch.softmax(method.predict(network, target).logits, dim=-1)
-    likeness = (1 / (1 + robust.density_ratio)).unsqueeze(-1)
+    likeness = np.maximum(0, (1 - robust.density_ratio) / (1 + robust.density_ratio)).unsqueeze(-1)
     scores = robust.logits.log_softmax(dim=-1) + findings["trust"] * likeness * shares
-    expected = torch.softmax(network.sharpness * scores, dim=-1)
+    expected = torch.softmax(network.sharpness**likeness * scores, dim=-1)
     torch.testing.assert_close(predicted, expected, rtol=1e-4, atol=1e-5)
     assert predicted.amax(dim=-1).mean().item() == pytest.approx(findings["estimated_accuracy"], abs=1e-3)
+
+
+@pytest.mark.parametrize(("strength", "num_source"), [("auto", 12), (1.0, 16)])
+def test_the_ratio_is_that_of_the_source_itself(
+    strength: Any, num_source: int, batch: Batch, blueprint: Blueprint
+) -> None:
+    """Labelled rows of the target are no part of the source for it; in the paper's form they are."""
+    method = DistributionallyRobustSelfTraining(ratio_strength=strength)
+    network = seeded(method, blueprint)
+    assert network.ratio is not None
+    for weights in network.ratio.parameters():
+        torch.nn.init.normal_(weights, generator=torch.Generator().manual_seed(0))
+    update = next(iter(method.training_step(network, batch._replace(is_pseudo=torch.arange(16) >= 12))))
+    assert batch.target_inputs is not None
+    with torch.no_grad():
+        source, target = (
+            method.predict(network, x).density_ratio for x in (batch.source_inputs, batch.target_inputs)
+        )
+    right = source[:num_source] / (1 + source[:num_source]), 1 / (1 + target)
+    expected = -(right[0].log().mean() + right[1].log().mean()) / 2
+    torch.testing.assert_close(update.logged["domain_loss"], expected)

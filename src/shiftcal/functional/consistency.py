@@ -59,17 +59,18 @@ def align_probabilities(probabilities: Tensor, wanted: Tensor, found: Tensor) ->
     return aligned / aligned.sum(dim=-1, keepdim=True)
 
 
-def power_for_confidence(log_probabilities: Tensor, confidence: float) -> float:
-    """The power of probabilities (N, C) at which their mean confidence is the given one; 1 where it is lower anyway.
+def power_for_confidence(log_probabilities: Tensor, confidence: float, likeness: Tensor | float = 1.0) -> float:
+    """The power s of probabilities at which their mean confidence is the given one; 1 where it is lower anyway.
 
     Args:
         log_probabilities: (N, C), each row up to a constant.
         confidence: wanted mean of the largest probability of a row.
+        likeness: (N, 1) how far the power holds for each row, of which s^likeness is the power.
     """
 
     def surplus(log_power: float) -> float:
-        powered = torch.softmax(math.exp(log_power) * log_probabilities, dim=-1)
-        return float(powered.amax(dim=-1).mean()) - confidence
+        powers = torch.exp(torch.as_tensor(log_power * likeness, dtype=log_probabilities.dtype))
+        return float(torch.softmax(powers * log_probabilities, dim=-1).amax(dim=-1).mean()) - confidence
 
     if surplus(0.0) <= 0:
         return 1.0

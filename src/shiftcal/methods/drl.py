@@ -223,7 +223,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         both = self._domain_logit(network, both_inputs, both_features)
         source_domain, target_domain = torch.split(both, [len(batch.source_inputs), len(batch.target_inputs)])
         target_ratio = density_ratio(target_domain, 1.0 if self.ratio_strength == "auto" else self.ratio_strength)
-        telling_apart = domain_loss(source_domain, target_domain)
+        telling_apart = domain_loss(source_domain, target_domain, self._source_weights(batch))
         relative_ratio = target_ratio / mean_over_batch(target_ratio)
         caution = target_potential(target.logits, relative_ratio, class_regularization=self.class_regularization)
         return Update(
@@ -231,6 +231,13 @@ class DistributionallyRobust(Method[RobustNetwork]):
             telling_apart + self.dual_weight * caution,
             {"domain_loss": telling_apart, "target_ratio": target_domain.exp().mean()},
         )
+
+    def _source_weights(self, batch: Batch) -> Tensor | None:
+        """With "auto" R stays that of the source itself: pseudo-labelled rows of the target are no part of it."""
+        if self.ratio_strength != "auto" or not batch.is_pseudo.any():
+            return None
+        is_source = (~batch.is_pseudo).float()
+        return is_source / mean_over_batch(is_source).clamp_min(1 / len(is_source))
 
     def _domain_logit(self, network: RobustNetwork, inputs: Tensor, features: Tensor) -> Tensor:
         """Bounded log R (N,); 0 where there is no target."""

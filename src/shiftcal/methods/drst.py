@@ -5,7 +5,14 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 
     loss       that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
     y-hat      argmax_c p_c / exp(-k_c), where that is at least 1
-    p          as in `shiftcal.methods.robust_labelling`
+    p          proportional to f_c(x) q_c(x)^trust, see `shiftcal.methods.robust_labelling`
+
+and with "auto" predictions are made together with the clusters too:
+
+    p          proportional to (f_c(x) q_c(x)^(trust t(x)))^(s^t(x)),   t = max(0, (1 - R) / (1 + R))
+
+Clusters of the target have no say on inputs that are more like the source, and s makes the mean confidence on the
+target the accuracy that is to be expected there.
 
 The paper's own form has no clusters: `cluster_labels=False`, with `ratio_strength=1` and a `class_regularization`
 above 0. Also ours, and off by default: soft labels, and weights for source rows by their likeness to the target.
@@ -20,8 +27,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, PseudoLabels
+from shiftcal.functional.consistency import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import EpochOutlook
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
 from shiftcal.methods.rounds import SelfTrainingRounds
@@ -37,6 +45,33 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
     ratio_weight: float = option(
         0.0, "source rows count by R to the power of minus this (needs ratio_strength auto)", at_least=0
     )
+
+    def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
+        """As `drl`, together with the clusters."""
+        outputs = super().predict(network, inputs)
+        if not self.by_clusters:
+            return outputs
+        likeness = _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
+        scores = self.label_scores(network, inputs, outputs, likeness)
+        return outputs._replace(logits=network.sharpness**likeness * scores)
+
+    def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
+        """As `drl`, and how sharp predictions together with the clusters may be."""
+        findings = super().find_strength(network, evidence)
+        if findings and self.by_clusters:
+            network.sharpness.fill_(self._sharpness(network, evidence, findings["estimated_accuracy"]))
+        return findings
+
+    def _sharpness(self, network: RobustNetwork, evidence: Evidence, accuracy: float) -> float:
+        assert evidence.target is not None
+        network.sharpness.fill_(1)
+
+        def observe(inputs: Tensor) -> tuple[Tensor, Tensor]:
+            outputs = self.predict(network, inputs)
+            return outputs.logits, _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
+
+        scores, likeness = (values.double() for values in evidence.observe(observe, evidence.target.inputs))
+        return power_for_confidence(scores, accuracy, likeness)
 
     def task_loss(self, logits: Tensor, batch: Batch, domain_logit: Tensor) -> Tensor:
         """As `drl`; with soft labels, and with weights of mean one that favour source rows like the target."""
@@ -57,3 +92,8 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         rows, labels = select_class_balanced(probabilities, portion)
         soft_labels = probabilities[rows].float().numpy() if self.soft_labels else None
         return PseudoLabels(rows.numpy(), labels.numpy(), soft_labels)
+
+
+def _likeness_to_target(density_ratio: Tensor) -> Tensor:
+    """t of (N,) ratios R: 0 for inputs that are more like the source, towards 1 as R falls."""
+    return ((1 - density_ratio) / (1 + density_ratio)).clamp_min(0)

@@ -1,14 +1,11 @@
 """What `drst` and `drssl` share: labels for the target by the robust prediction and the target's own clusters.
 
-    labels       p proportional to f_c(x) q_c(x)^trust
-    predictions  p proportional to (f_c(x) q_c(x)^(trust tau(x)))^s
+    p  proportional to f_c(x) q_c(x)^trust
 
 f is the predictive form of `drl`, found anew before each epoch. q is the share of each class among the clusters of
 the target at x, and trust says how far they are believed (`shiftcal.functional.caution`): where classes form no
 clusters or nothing was shifted, p is f. The clusters know of the target's own structure, which the source could not
-teach the classifier; rows on which the two differ are labelled by whichever is surer. tau(x) = P(target | x) keeps
-the clusters of the target from having a say on inputs like the source's, and s makes the mean confidence on the
-target the accuracy that is to be expected there. All that is ours, not the paper's.
+teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the paper's.
 
 A classifier that clusters have taught agrees with them more often than it is right. The accuracy to be expected is
 therefore the mean of two estimates, one from before it was taught and one from now; and how far the shift changes
@@ -24,7 +21,6 @@ from torch import Tensor
 
 from shiftcal.functional.caution import VOTE
 from shiftcal.functional.clustering import cluster_log_posteriors
-from shiftcal.functional.consistency import power_for_confidence
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.rounds import GrowingRounds
@@ -42,34 +38,16 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
 
     @property
-    def _by_clusters(self) -> bool:
+    def by_clusters(self) -> bool:
+        """Whether clusters take part."""
         return self.cluster_labels and self.ratio_strength == "auto"
-
-    def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
-        """As `drl`, together with the clusters."""
-        outputs = super().predict(network, inputs)
-        if not self._by_clusters:
-            return outputs
-        likeness = 1 / (1 + outputs.density_ratio)
-        scores = self.label_scores(network, inputs, outputs, likeness.unsqueeze(-1))
-        return outputs._replace(logits=network.sharpness * scores)
-
-    def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
-        """As `drl`, and how sharp predictions together with the clusters may be."""
-        findings = super().find_strength(network, evidence)
-        if findings and self._by_clusters:
-            assert evidence.target is not None
-            network.sharpness.fill_(1)
-            logits, *_ = evidence.observe(lambda inputs: self.predict(network, inputs), evidence.target.inputs)
-            network.sharpness.fill_(power_for_confidence(logits.double(), findings["estimated_accuracy"]))
-        return findings
 
     def label_scores(
         self, network: RobustNetwork, inputs: Tensor, outputs: Outputs, weight: Tensor | float = 1.0
     ) -> Tensor:
         """log p (N, C) of the outputs of `drl`, each row up to a constant; `weight` is that of the clusters."""
         scores = torch.log_softmax(outputs.logits, dim=-1)
-        if not self._by_clusters:
+        if not self.by_clusters:
             return scores
         representation = network.task.backbone.representation(inputs, outputs.features)
         trust = network.vote / VOTE
@@ -80,8 +58,7 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         assert evidence.target is not None
 
         def score(inputs: Tensor) -> tuple[Tensor]:
-            outputs = super(RobustLabelling, self).predict(network, inputs)
-            return (self.label_scores(network, inputs, outputs),)
+            return (self.label_scores(network, inputs, DistributionallyRobust.predict(self, network, inputs)),)
 
         (scores,) = evidence.observe(score, evidence.target.inputs)
         return scores.double()
@@ -89,7 +66,7 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     def prepare_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> dict[str, float]:
         """Find the strength before an epoch with pseudo-labels; what was expected before the first is remembered."""
         findings = self.find_strength(network, outlook.evidence)
-        if findings and self._by_clusters and "untaught_accuracy" not in findings:
+        if findings and self.by_clusters and "untaught_accuracy" not in findings:
             known = [findings[name] for name in ("estimated_accuracy", "separation")]
             network.untaught.copy_(torch.tensor(known))
         return findings
