@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from shiftcal.errors import InvalidInputError
 from shiftcal.evaluation import (
     evaluate,
     judge_pseudo_labels,
+    precision_by_round,
     predict_domain,
     summarize,
     verdict_on_estimate,
@@ -175,3 +178,18 @@ def test_pseudo_labels_are_judged_whatever_the_order_of_classes_and_whether_they
     assert judged.true_precision is not None
     assert judged.true_precision.tolist() == [0.5, 0.75]
     assert rounds.true_precision is None
+
+
+def test_precision_by_round_needs_the_rows_of_the_target(features: ShiftProblem) -> None:
+    assert features.target is not None
+    model = fit_model(features, Recipe.from_names("cbst", training={"epochs": 4}))
+    labels = np.zeros(len(features.target), dtype=np.int64)
+    target = LabelledDomain("target", features.target.inputs, labels, features.source.classes)
+    rounds = precision_by_round(model, target)
+    assert [row["epoch"] for row in rounds] == [2, 3, 4]
+    assert model.pseudo_labels is not None
+    chosen = model.pseudo_labels.labels[-1]
+    assert rounds[-1]["true_precision"] == pytest.approx((chosen[chosen >= 0] == 0).mean())
+    assert precision_by_round(model, target.subset(np.arange(5))) == []
+    assert precision_by_round(model, features.target) == []
+    assert precision_by_round(replace(model, pseudo_labels=None), target) == []
