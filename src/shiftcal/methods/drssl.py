@@ -55,6 +55,7 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
 
     pseudo_labels_join_source: ClassVar[bool] = False
 
+    last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float = option(0.95, "robust confidence that is always enough", at_least=0, at_most=1)
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:

@@ -35,8 +35,6 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         True, "let the target's clusters take part in labelling (needs ratio_strength auto)"
     )
 
-    last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
-
     @property
     def by_clusters(self) -> bool:
         """Whether clusters take part."""

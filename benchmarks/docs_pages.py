@@ -1,0 +1,215 @@
+"""The tables and figures of the pages in docs/ that show recorded runs of the benchmarks.
+
+python benchmarks/docs_pages.py            # writes them
+python benchmarks/docs_pages.py --check    # fails if a page is not what the records say
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import mean, stdev
+
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).parents[1]
+RECORDS = ROOT / "benchmarks"
+DOCS = ROOT / "docs"
+
+Row = Mapping[str, str]
+CALIBRATION_METRICS = {
+    "expected_calibration_error": "ECE",
+    "brier_score": "Brier",
+    "negative_log_likelihood": "NLL",
+    "accuracy": "accuracy",
+    "error_detection_auroc": "error AUROC",
+}
+ADAPTATION_METRICS = {
+    "accuracy": "accuracy",
+    "mean_per_class_accuracy": "per class",
+    "expected_calibration_error": "ECE",
+    "brier_score": "Brier",
+}
+SEMI_SUPERVISED_METRICS = {
+    "accuracy": "target accuracy",
+    "expected_calibration_error": "target ECE",
+    "brier_score": "target Brier",
+    "source_accuracy": "source accuracy",
+    "source_expected_calibration_error": "source ECE",
+    "pseudo_label_share": "share labelled",
+    "pseudo_label_precision": "right of these",
+}
+FIXMATCH, DRSSL = "fixmatch[unlabelled_multiple=3]", "drssl[unlabelled_multiple=3]"
+MISSING = "–"
+DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "drl": "#d55e00"}
+CURVES = {"source-only": "#999999", "cbst": "#0072b2", "crst": "#009e73", "drst": "#d55e00"}
+
+
+def read(*names: str) -> list[Row]:
+    """Rows of records, those that there are."""
+    return [row for name in names if (RECORDS / name).exists() for row in csv.DictReader((RECORDS / name).open())]
+
+
+def average(rows: Iterable[Row], metric: str) -> float:
+    """Mean over tasks of the mean over seeds, so that a task counts once however many seeds it has; NaN for none."""
+    by_task = defaultdict(list)
+    for row in rows:
+        if row.get(metric):
+            by_task[row["task"]].append(float(row[metric]))
+    return mean(mean(values) for values in by_task.values()) if by_task else math.nan
+
+
+def written(rows: list[Row], metrics: Mapping[str, str]) -> str:
+    """The averages as cells of a line."""
+    values = (average(rows, metric) for metric in metrics)
+    return " | ".join(MISSING if math.isnan(value) else f"{value:.3f}" for value in values)
+
+
+def method_table(rows: list[Row], metrics: Mapping[str, str] = CALIBRATION_METRICS) -> str:
+    """One line per method: how many tasks and seeds, and the means."""
+    lines = ["| method | tasks | seeds | " + " | ".join(metrics.values()) + " |", "|---" * (3 + len(metrics)) + "|"]
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        num_tasks, num_seeds = len({row["task"] for row in own}), len({row["seed"] for row in own})
+        lines.append(f"| {method} | {num_tasks} | {num_seeds} | {written(own, metrics)} |")
+    return "\n".join(lines)
+
+
+def ranked_table(rows: list[Row]) -> str:
+    """Methods on the tasks and seeds that all of them have, the most accurate first."""
+    cells = {
+        method: {(row["task"], row["seed"]) for row in rows if row["method"] == method} for method in names(rows)
+    }
+    shared = set.intersection(*cells.values())
+    own = [row for row in rows if (row["task"], row["seed"]) in shared]
+    ranked = sorted(cells, key=lambda method: -average([row for row in own if row["method"] == method], "accuracy"))
+    return method_table(sorted(own, key=lambda row: ranked.index(row["method"])), ADAPTATION_METRICS)
+
+
+def names(rows: list[Row]) -> list[str]:
+    """Methods in the order in which they occur."""
+    return list(dict.fromkeys(row["method"] for row in rows))
+
+
+def task_table(rows: list[Row], methods: tuple[str, ...], metric: str) -> str:
+    """One line per task, one column per method: mean over seeds and, where there are several, the spread."""
+    lines = ["| task | " + " | ".join(methods) + " |", "|---" * (1 + len(methods)) + "|"]
+    for task in dict.fromkeys(row["task"] for row in rows):
+        cells = []
+        for method in methods:
+            values = [float(row[metric]) for row in rows if (row["task"], row["method"]) == (task, method)]
+            spread = f" ± {stdev(values):.3f}" if len(values) > 1 else ""
+            cells.append(f"{mean(values):.3f}{spread}" if values else MISSING)
+        lines.append(f"| {short(task)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def short(task: str) -> str:
+    """The name of a task without what its suite has in common."""
+    return re.sub(r"office-(31|home)-features/|@[^-]*(?=->|$)", "", task)
+
+
+def model_table(rows: list[Row]) -> str:
+    """One line per model and calibration."""
+    metrics = CALIBRATION_METRICS
+    lines = ["| model | calibration | " + " | ".join(metrics.values()) + " |", "|---" * (2 + len(metrics)) + "|"]
+    for model, calibration in dict.fromkeys((row["model"], row["calibration"]) for row in rows):
+        own = [row for row in rows if (row["model"], row["calibration"]) == (model, calibration)]
+        lines.append(f"| {model} | {calibration} | {written(own, metrics)} |")
+    return "\n".join(lines)
+
+
+def draw_errors(rows: list[Row]) -> Figure:
+    """Target ECE on each task, of the three methods that matter most."""
+    errors = {method: by_task(rows, method) for method in DRAWN}
+    tasks = sorted(errors["source-only"], key=lambda task: errors["source-only"][task])
+    figure = Figure(figsize=(8, 0.27 * len(tasks) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for method, colour in DRAWN.items():
+        known = [(errors[method][task], place) for place, task in enumerate(tasks) if task in errors[method]]
+        axes.scatter(*zip(*known, strict=True), color=colour, label=method, zorder=2)
+    axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
+    axes.set(xlabel="expected calibration error on the target (mean over seeds)", xlim=(0, None))
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def by_task(rows: list[Row], method: str) -> dict[str, float]:
+    """Target ECE of a method by task, mean over seeds."""
+    own = [row for row in rows if row["method"] == method]
+    return {
+        task: average([row for row in own if row["task"] == task], "expected_calibration_error")
+        for task in dict.fromkeys(row["task"] for row in own)
+    }
+
+
+def draw_curves(rows: list[Row]) -> Figure:
+    """Accuracy and ECE on the target after each epoch, means over tasks and seeds (the paper's Fig. 5 a and b)."""
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    panels = {"accuracy": "accuracy", "expected_calibration_error": "ECE"}
+    for axes, (metric, label) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+        for method, colour in CURVES.items():
+            own = [row for row in rows if row["method"] == method]
+            epochs = sorted({int(row["epoch"]) for row in own})
+            values = [average([row for row in own if int(row["epoch"]) == epoch], metric) for epoch in epochs]
+            axes.plot(epochs, values, color=colour, label=method)
+        axes.set(xlabel="epoch", ylabel=f"{label} on the target")
+        axes.grid(alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def page_with(page: str, tables: Mapping[str, str]) -> str:
+    """A page with the tables between their marks."""
+    for name, table in tables.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
+        before, rest = page.split(start)
+        page = before + start + table + "\n" + end + rest.split(end)[1]
+    return page
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages and the figures, or check the pages."""
+    features, digits = read("calibration/results.csv"), read("calibration/digits_results.csv")
+    adaptation, curves = read("adaptation/results.csv"), read("adaptation/learning_curves.csv")
+    semi_supervised = read("semi_supervised/objects.csv", "semi_supervised/digits.csv")
+    pages = {
+        "calibration.md": {
+            "features": method_table(features),
+            "digits": method_table(digits),
+            "ablations": method_table(read("calibration/ablations.csv")),
+            "trained models": model_table(read("shift_calibrator/results.csv")),
+        },
+        "adaptation.md": {
+            "ranking": ranked_table([row for row in adaptation if "features" in row["task"]]),
+            "digits": ranked_table([row for row in adaptation if "features" not in row["task"]]),
+            "tasks": task_table(adaptation, ("source-only", "cbst", "crst", "drst"), "accuracy"),
+            "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
+        },
+        "semi_supervised.md": {
+            "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),
+            "tasks": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "accuracy"),
+        },
+    }
+    for name, tables in pages.items():
+        path = DOCS / name
+        page = page_with(path.read_text(encoding="utf-8"), tables)
+        if "--check" not in arguments:
+            path.write_text(page, encoding="utf-8")
+        elif page != path.read_text(encoding="utf-8"):
+            print(f"{name} is not what the records say; run benchmarks/docs_pages.py", file=sys.stderr)
+            return 1
+    if "--check" not in arguments:
+        draw_errors([*features, *digits]).savefig(DOCS / "images" / "calibration.svg", metadata={"Date": None})
+        draw_curves(curves).savefig(DOCS / "images" / "learning_curves.svg", metadata={"Date": None})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
