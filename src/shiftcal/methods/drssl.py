@@ -14,15 +14,16 @@ With `ratio_strength="auto"` what is known of the target is found anew before ea
 the averaged network on the target as it is. A row is accepted in a step if it was chosen then, and if its weak view
 still has the label of then:
 
-    p    proportional to (f_c(x) q_c(x)^trust)^s
-    t_c  = min( threshold, the lowest confidence among the surest portion of the rows that are predicted as c )
+    label      argmax_c f_c(x) q_c(x)^trust
+    accepted   f_label(x) >= t_label,  t_c the lowest such confidence among the surest portion of the rows of class c,
+               but within least_confidence and threshold
 
-q and trust are of `shiftcal.methods.robust_labelling`, and s makes the mean of max p over the target the accuracy
-that is to be expected there: a threshold of 0.95 then means what it says, where FixMatch's own confidence would
-accept nearly everything. Under a strong shift hardly anything is as sure as that, so the surest portion of each class
-is accepted in any case, and it grows, as in `drst`. Labels that were chosen beforehand, class by class, can't run
-into one class within a few steps, as FixMatch's do under a strong shift. The loss of strong views is that of the
-plain softmax, as in `drl`.
+q and trust are of `shiftcal.methods.robust_labelling`. The mean of max f on the target is about the accuracy there,
+so its confidence means what it says, where FixMatch's own would accept nearly everything; rows on which the clusters
+contradict the classifier come last. Under a strong shift hardly anything is as sure as 0.95, so the surest portion of
+each class is accepted too, and it grows, as in `drst`, but nothing that is more likely wrong than right. Labels that
+were chosen beforehand, class by class, can't run into one class within a few steps, as FixMatch's do under a strong
+shift. The loss of strong views is that of the plain softmax, as in `drl`.
 
 Views, settings and what is ours in them: `shiftcal.methods.consistency`.
 """
@@ -38,7 +39,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, PseudoLabels
-from shiftcal.functional.consistency import consistency_loss, power_for_confidence, pseudo_label_record
+from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.functional.predictive import robust_logits
 from shiftcal.functional.self_training import class_thresholds
 from shiftcal.methods.base import TASK, EpochOutlook, Update
@@ -57,18 +58,19 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
 
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float = option(0.95, "robust confidence that is always enough", at_least=0, at_most=1)
+    least_confidence: float = option(0.5, "robust confidence that is needed in any case", at_least=0, at_most=1)
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
         """With "auto", what the steps of the epoch may accept; None during the warm-up."""
         portion = self.portion(outlook)
-        findings = {} if portion is None else self.prepare_labels(network, outlook)
-        if portion is None or not findings:
+        if portion is None or not self.prepare_labels(network, outlook):
             return None
         share_findings(network, outlook)
-        scores = self.target_scores(network, outlook.evidence)
-        power = power_for_confidence(scores, findings["estimated_accuracy"])
-        confidence, labels = torch.softmax(power * scores, dim=-1).max(dim=-1)
-        thresholds = class_thresholds(confidence, labels, scores.shape[1], portion).clamp_max(self.threshold)
+        labels = self.target_scores(network, outlook.evidence).argmax(dim=-1)
+        robust = torch.softmax(outlook.predict_target().logits.double(), dim=-1)
+        confidence = robust.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+        thresholds = class_thresholds(confidence, labels, robust.shape[1], portion)
+        thresholds = thresholds.clamp(self.least_confidence, self.threshold)
         rows = (confidence >= thresholds[labels]).nonzero().squeeze(-1)
         return PseudoLabels(rows.numpy(), labels[rows].numpy())
 
