@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from shiftcal.functional.caution import Caution, Observed, fit_caution, log_scale
+from shiftcal.functional.caution import Caution, Observed, Untaught, fit_caution, log_scale, power_for_confidence
 from shiftcal.functional.clustering import Clusters
 
 CLASSES, DIM = 4, 8
@@ -124,3 +124,37 @@ def neutral() -> Caution:
     zero = torch.zeros((), dtype=torch.float64)
     clusters = Clusters(torch.zeros(DIM, dtype=torch.float64), torch.eye(CLASSES, DIM, dtype=torch.float64))
     return Caution(clusters, zero, zero)
+
+
+def test_the_power_brings_the_mean_confidence_down_to_what_is_wanted() -> None:
+    scores = 5 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)).double()
+    for wanted in (0.3, 0.5, 0.8):
+        power = power_for_confidence(scores, wanted)
+        assert 0 < power < 1
+        assert torch.softmax(power * scores, dim=-1).amax(dim=-1).mean().item() == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [(1.0, 1.0), (0.2, pytest.approx(0, abs=1e-3))])
+def test_the_power_never_sharpens_and_ends_at_uniform(wanted: float, expected: object) -> None:
+    scores = 5 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)).double()
+    assert power_for_confidence(scores, wanted) == expected
+
+
+def test_the_power_holds_as_far_as_the_likeness_says() -> None:
+    scores = 5 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)).double()
+    likeness = (torch.arange(200) % 2).double().unsqueeze(-1)
+    power = power_for_confidence(scores, 0.7, likeness)
+    assert torch.softmax(power**likeness * scores, dim=-1).amax(dim=-1).mean().item() == pytest.approx(0.7, abs=1e-6)
+
+
+def test_what_was_known_before_teaching_counts() -> None:
+    """Half of the estimate, and all of the separation: the outputs of a taught classifier would show none."""
+    source, labels = domain(400, wrong=0.0, domain_logit=1.0)
+    target, _ = domain(400, wrong=0.0, domain_logit=-1.0, seed=1)
+    _, plain = fit_caution(source, labels, source, labels, target)
+    _, taught = fit_caution(source, labels, source, labels, target, untaught=Untaught(0.4, 1.0))
+    assert plain.separation < 0.3
+    assert taught.separation == 1
+    assert taught.trust == pytest.approx(1)
+    now = taught.trust * taught.cluster_agreement + (1 - taught.trust) * taught.corrected_confidence
+    assert taught.accuracy == pytest.approx((0.4 + now) / 2, abs=0.02)

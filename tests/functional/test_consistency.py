@@ -6,7 +6,6 @@ from scipy.special import log_softmax
 from shiftcal.functional.consistency import (
     align_probabilities,
     consistency_loss,
-    power_for_confidence,
     pseudo_label_record,
 )
 
@@ -55,17 +54,3 @@ def test_alignment_by_hand_and_where_nothing_is_found() -> None:
     extreme = align_probabilities(torch.eye(3), wanted, torch.tensor([1.0, 0.0, 0.0]))
     assert torch.isfinite(extreme).all()
     torch.testing.assert_close(extreme, torch.eye(3))
-
-
-def test_the_power_brings_the_mean_confidence_down_to_what_is_wanted() -> None:
-    scores = 5 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)).double()
-    for wanted in (0.3, 0.5, 0.8):
-        power = power_for_confidence(scores, wanted)
-        assert 0 < power < 1
-        assert torch.softmax(power * scores, dim=-1).amax(dim=-1).mean().item() == pytest.approx(wanted, abs=1e-6)
-
-
-@pytest.mark.parametrize(("wanted", "expected"), [(1.0, 1.0), (0.2, pytest.approx(0, abs=1e-3))])
-def test_the_power_never_sharpens_and_ends_at_uniform(wanted: float, expected: object) -> None:
-    scores = 5 * torch.randn(200, 4, generator=torch.Generator().manual_seed(0)).double()
-    assert power_for_confidence(scores, wanted) == expected

@@ -33,6 +33,7 @@ The expected accuracy is never above the confidence: nothing here can justify mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ _FULL_SEPARATION = 0.5
 _PURITY_RANGE = (0.2, 0.5)
 _FULL_COMPACTNESS = 0.4
 _CAUTION_RANGE = (-1.0, 8.0)
+_LEAST_LOG_POWER = -8.0
 # Log-probabilities below this differ in nothing that matters.
 _LEAST_LOG_PROBABILITY = -14.0
 
@@ -241,3 +243,21 @@ def _root(surplus: Callable[[float], float]) -> float:
     if surplus(high) >= 0:
         return high
     return float(brentq(surplus, low, high, xtol=1e-6))
+
+
+def power_for_confidence(log_probabilities: Tensor, confidence: float, likeness: Tensor | float = 1.0) -> float:
+    """The power s of probabilities at which their mean confidence is the given one; 1 where it is lower anyway.
+
+    Args:
+        log_probabilities: (N, C), each row up to a constant.
+        confidence: wanted mean of the largest probability of a row.
+        likeness: (N, 1) how far the power holds for each row, of which s^likeness is the power.
+    """
+
+    def surplus(log_power: float) -> float:
+        powers = torch.exp(torch.as_tensor(log_power * likeness, dtype=log_probabilities.dtype))
+        return float(torch.softmax(powers * log_probabilities, dim=-1).amax(dim=-1).mean()) - confidence
+
+    if surplus(0.0) <= 0:
+        return 1.0
+    return math.exp(_LEAST_LOG_POWER if surplus(_LEAST_LOG_POWER) >= 0 else brentq(surplus, _LEAST_LOG_POWER, 0.0))

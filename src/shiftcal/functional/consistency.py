@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
-import torch
-from scipy.optimize import brentq
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-
-_LEAST_LOG_POWER = -8.0
 
 
 class ConsistencyLoss(NamedTuple):
@@ -57,21 +52,3 @@ def align_probabilities(probabilities: Tensor, wanted: Tensor, found: Tensor) ->
     # As in the authors' code: a class that is found nowhere must not take all.
     aligned = probabilities * (wanted + 1e-6) / (found + 1e-6)
     return aligned / aligned.sum(dim=-1, keepdim=True)
-
-
-def power_for_confidence(log_probabilities: Tensor, confidence: float, likeness: Tensor | float = 1.0) -> float:
-    """The power s of probabilities at which their mean confidence is the given one; 1 where it is lower anyway.
-
-    Args:
-        log_probabilities: (N, C), each row up to a constant.
-        confidence: wanted mean of the largest probability of a row.
-        likeness: (N, 1) how far the power holds for each row, of which s^likeness is the power.
-    """
-
-    def surplus(log_power: float) -> float:
-        powers = torch.exp(torch.as_tensor(log_power * likeness, dtype=log_probabilities.dtype))
-        return float(torch.softmax(powers * log_probabilities, dim=-1).amax(dim=-1).mean()) - confidence
-
-    if surplus(0.0) <= 0:
-        return 1.0
-    return math.exp(_LEAST_LOG_POWER if surplus(_LEAST_LOG_POWER) >= 0 else brentq(surplus, _LEAST_LOG_POWER, 0.0))

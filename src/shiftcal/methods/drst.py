@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, PseudoLabels
-from shiftcal.functional.consistency import power_for_confidence
+from shiftcal.functional.caution import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import RobustNetwork
