@@ -14,7 +14,8 @@ def built(blueprint: Blueprint, **options: float) -> tuple[DomainAdversarial, Cl
     """A method, and a network whose discriminator is no longer undecided."""
     method = DomainAdversarial(**options)  # type: ignore[arg-type]
     network = method.build(blueprint)
-    torch.nn.init.normal_(network.domain.layers[-1].weight, generator=torch.Generator().manual_seed(0))  # type: ignore[arg-type]
+    for weights in network.domain.parameters():
+        torch.nn.init.normal_(weights, std=0.5, generator=torch.Generator().manual_seed(0))
     return method, network
 
 
