@@ -11,12 +11,8 @@ from shiftcal.models.networks import Blueprint, ClassifierWithDiscriminator
 
 
 def built(blueprint: Blueprint, **options: float) -> tuple[DomainAdversarial, ClassifierWithDiscriminator]:
-    """A method, and a network whose discriminator is no longer undecided."""
     method = DomainAdversarial(**options)  # type: ignore[arg-type]
-    network = method.build(blueprint)
-    for weights in network.domain.parameters():
-        torch.nn.init.normal_(weights, std=0.5, generator=torch.Generator().manual_seed(0))
-    return method, network
+    return method, method.build(blueprint)
 
 
 def test_the_loss_is_cross_entropy_of_classes_and_of_domains(blueprint: Blueprint, batch: Batch) -> None:
