@@ -11,6 +11,7 @@ from shiftcal.functional.self_training import (
     angular_hardness,
     class_thresholds,
     entropy_regularized_labels,
+    fair_thresholds,
     growing_portion,
     highest,
     model_regularizer,
@@ -164,3 +165,12 @@ class TestAngularHardness:
         features, weights = (torch.randn(count, 6, dtype=torch.float64, generator=generator) for count in (20, 4))
         stretched = angular_hardness(features * torch.arange(1, 21)[:, None], weights * 7)
         torch.testing.assert_close(stretched, angular_hardness(features, weights))
+
+
+def test_fair_thresholds_leave_no_class_more_than_its_share() -> None:
+    """Of 12 rows, 8 are predicted as the first of three classes: a portion of 0.5 leaves each class at most 2."""
+    predicted = torch.tensor([0] * 8 + [1] * 3 + [2])
+    scores = torch.arange(12.0)
+    thresholds = fair_thresholds(scores, predicted, torch.full((4,), 1 / 3), 0.5)
+    assert thresholds.tolist() == [6, 9, 11, torch.inf]
+    assert (scores >= thresholds[predicted]).nonzero().squeeze(-1).tolist() == [6, 7, 9, 10, 11]

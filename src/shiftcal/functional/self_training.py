@@ -65,6 +65,26 @@ def class_thresholds(scores: Tensor, predicted: Tensor, num_classes: int, portio
     return thresholds
 
 
+def fair_thresholds(scores: Tensor, predicted: Tensor, class_shares: Tensor, portion: float) -> Tensor:
+    """For each class (C,) the lowest score among its highest ones, of which none has more than its fair number.
+
+    That is `portion` of the rows that it would have if the classes were as frequent as on the source. A class that
+    attracts the rows of others, as under a shift some do, so has no more of a say than its share.
+
+    Args:
+        scores: (N,), higher is easier.
+        predicted: (N,) class numbers.
+        class_shares: (C,) of the source, summing to 1.
+        portion: of the rows that each class would have.
+    """
+    thresholds = torch.full_like(class_shares, torch.inf, dtype=scores.dtype)
+    for label in set(predicted.tolist()):
+        own = scores[predicted == label].sort(descending=True).values
+        fair = max(1, round(portion * float(class_shares[label]) * len(scores)))
+        thresholds[label] = own[min(fair, len(own)) - 1]
+    return thresholds
+
+
 def normalized_confidence(probabilities: Tensor, portion: float) -> Tensor:
     """p_c / exp(-k_c), (N, C), where exp(-k_c) is the threshold of class c (Zou et al. 2018)."""
     confidence, predicted = probabilities.max(dim=-1)

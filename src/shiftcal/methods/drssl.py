@@ -15,15 +15,14 @@ the averaged network on the target as it is. A row is accepted in a step if it w
 still has the label of then:
 
     label      argmax_c f_c(x) q_c(x)^trust
-    accepted   f_label(x) >= t_label,  t_c the lowest such confidence among the surest portion of the rows of class c,
-               but within least_confidence and threshold
+    accepted   f_label(x) >= least_confidence, the surest of each class first, and of none more than a portion of the
+               rows that it would have if classes were as frequent as on the source
 
 q and trust are of `shiftcal.methods.robust_labelling`. The mean of max f on the target is about the accuracy there,
-so its confidence means what it says, where FixMatch's own would accept nearly everything; rows on which the clusters
-contradict the classifier come last. Under a strong shift hardly anything is as sure as 0.95, so the surest portion of
-each class is accepted too, and it grows, as in `drst`, but nothing that is more likely wrong than right. Labels that
-were chosen beforehand, class by class, can't run into one class within a few steps, as FixMatch's do under a strong
-shift. The loss of strong views is that of the plain softmax, as in `drl`.
+so from a confidence of 0.5 on a label is more likely right than wrong, where FixMatch's 0.95 would accept nearly
+everything; rows on which the clusters contradict the classifier come last. The portion grows, as in `drst`. Labels
+that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps, as
+FixMatch's do under a strong shift. The loss of strong views is that of the plain softmax, as in `drl`.
 
 Views, settings and what is ours in them: `shiftcal.methods.consistency`.
 """
@@ -41,7 +40,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.functional.predictive import robust_logits
-from shiftcal.functional.self_training import class_thresholds
+from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.drl import RobustNetwork
@@ -57,8 +56,8 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
     pseudo_labels_join_source: ClassVar[bool] = False
 
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
-    threshold: float = option(0.95, "robust confidence that is always enough", at_least=0, at_most=1)
-    least_confidence: float = option(0.5, "robust confidence that is needed in any case", at_least=0, at_most=1)
+    threshold: float = option(0.95, "least confidence with a ratio_strength that is a number", at_least=0, at_most=1)
+    least_confidence: float = option(0.5, "the same with auto, where confidence is accuracy", at_least=0, at_most=1)
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
         """With "auto", what the steps of the epoch may accept; None during the warm-up."""
@@ -69,8 +68,8 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
         labels = self.target_scores(network, outlook.evidence).argmax(dim=-1)
         robust = torch.softmax(outlook.predict_target().logits.double(), dim=-1)
         confidence = robust.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-        thresholds = class_thresholds(confidence, labels, robust.shape[1], portion)
-        thresholds = thresholds.clamp(self.least_confidence, self.threshold)
+        shares = outlook.source_labels.bincount(minlength=robust.shape[1]) / len(outlook.source_labels)
+        thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(self.least_confidence)
         rows = (confidence >= thresholds[labels]).nonzero().squeeze(-1)
         return PseudoLabels(rows.numpy(), labels[rows].numpy())
 
