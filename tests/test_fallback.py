@@ -92,7 +92,7 @@ def test_what_does_no_harm_is_kept(method: str) -> None:
     assert model.findings["fell_back"] == 0
     assert model.asked_for is None
     assert torch.equal(logits(model, data), logits(fit_model(data, recipe(method)), data))
-    assert "adapting has done good" in str(verdict_on_adaptation(model.findings))
+    assert "adapting has done no harm" in str(verdict_on_adaptation(model.findings))
 
 
 @pytest.mark.usefixtures("_harmful")

@@ -219,7 +219,8 @@ def write_tables(
 def _compared_metrics(folder: RunFolder) -> dict[str, float | None]:
     """Those of the target by their names, and some of the source under names of their own."""
     metrics = folder.read_metrics()
-    return metrics["target"] | {f"source_{name}": metrics["source"].get(name) for name in _SOURCE_METRICS}
+    source = metrics["source"] if metrics["source"]["held_out"] else {}
+    return metrics["target"] | {f"source_{name}": source.get(name) for name in _SOURCE_METRICS}
 
 
 def find_cells(out: Path) -> dict[tuple[str, str, int], RunFolder]:

@@ -38,7 +38,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         backbone: "auto", a name (`shiftcal list backbones`, or any of timm's), or an `nn.Module` that gives features.
         method_options: options of the method by name.
         calibrator_options: options of the calibrator by name.
-        epochs: passes over the source; None chooses by the size of the data.
+        epochs: passes over the source, or rounds of `epoch_steps`; None chooses by the size of the data.
         batch_size: rows of each domain in a batch.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         random_state: seed of everything random.

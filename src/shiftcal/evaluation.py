@@ -139,7 +139,7 @@ def verdict_on_adaptation(findings: Mapping[str, float]) -> str | None:
             "Whether adapting did good or harm could not be judged: the classes form no clear clusters. Compare with "
             "a model of the source alone before you rely on it."
         )
-    return f"{compared}: adapting has done good, it seems."
+    return f"{compared}: adapting has done no harm, it seems."
 
 
 def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:

@@ -123,7 +123,8 @@ def check_same_options(config: RunConfig, folder: RunFolder) -> None:
     found = decisive(folder.read_config())
     # What was left open is resolved by the run, the same way each time.
     left_open = {key for key in ("training.epochs", "image_size") if wanted[key] is None}
-    if str(wanted["backbone"]).startswith("auto"):
+    name, _, width = str(wanted["backbone"]).partition("+")
+    if name == "auto" and width == str(found["backbone"]).partition("+")[2]:
         left_open.add("backbone")
     fixed = (key for key in wanted if key not in left_open)
     different = next((key for key in fixed if wanted[key] != found.get(key)), None)
@@ -228,6 +229,8 @@ def read_contents(folder: RunFolder) -> RunContents:
         "prediction sets": verdict_on_sets(folder.read_metrics()["target"]),
     }
     name = config["method"] + (f" + {config['calibrator']}" if config["calibrator"] else "")
+    if card.get("findings", {}).get("fell_back"):
+        name = f"{config['method']}, fell back to the source alone"
     return RunContents(
         name=name,
         card={**{key: words for key, words in verdicts.items() if words}, "configuration": config, **card},

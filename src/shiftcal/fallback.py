@@ -34,6 +34,8 @@ from shiftcal.methods.base import Method
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.processes import is_main_process
 from shiftcal.recipe import Recipe
+from shiftcal.training.checkpoint import WAITING
+from shiftcal.training.fabric import launched_fabric
 from shiftcal.training.trainer import EpochRecord, Watch
 
 _REFERENCE = "drl"
@@ -56,15 +58,17 @@ def fit_with_fallback(
     The findings of the model say what was compared and how it ended. Training can be interrupted and resumed in both
     parts; the state of the reference is kept beside the checkpoint.
     """
-    model = fit_model(problem, recipe, checkpoint=checkpoint, resume=resume, after_epoch=after_epoch, watch=watch)
-    if not (fallback and recipe.method.needs_target):
-        return model
-    beside = None
-    if checkpoint is not None:
-        beside = reference_checkpoint(checkpoint)
-        if is_main_process():
-            model.save(checkpoint)  # an interruption from now on costs nothing of what is done
-    reference = fit_model(problem, _reference_recipe(model.recipe), checkpoint=beside, resume=resume)
+    with launched_fabric(recipe.training):
+        model = fit_model(problem, recipe, checkpoint=checkpoint, resume=resume, after_epoch=after_epoch, watch=watch)
+        if not (fallback and recipe.method.needs_target) or "fell_back" in model.findings:
+            return model
+        beside = None
+        if checkpoint is not None:
+            beside = reference_checkpoint(checkpoint)
+            if is_main_process():
+                # An interruption from now on costs nothing of what is done.
+                model.save(checkpoint, training=WAITING)
+        reference = fit_model(problem, _reference_recipe(recipe), checkpoint=beside, resume=resume)
     return _better(model, reference, problem)
 
 

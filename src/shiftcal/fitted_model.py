@@ -22,7 +22,7 @@ from shiftcal.methods.base import Outputs
 from shiftcal.models.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
-from shiftcal.training.checkpoint import load_checkpoint, save_checkpoint
+from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import prediction_device
 from shiftcal.training.inference import predict_inputs
 from shiftcal.training.trainer import EpochRecord
@@ -111,9 +111,9 @@ class FittedModel:
         network = self.network.to(device)
         return predict_inputs(self.recipe.method, network, inputs, device=device, flip_average=training.flip_average)
 
-    def save(self, path: Path) -> None:
-        """Write a checkpoint that `load_model` reads."""
-        save_checkpoint({"model": plain_model(self), "training": None}, path)
+    def save(self, path: Path, training: str | None = None) -> None:
+        """Write a checkpoint that `load_model` reads; `training` is `WAITING` in a run that is not finished."""
+        save_checkpoint({"model": plain_model(self), "training": training}, path)
 
 
 def check_held_out(recipe: Recipe, validation: LabelledDomain | None) -> LabelledDomain:
@@ -133,30 +133,28 @@ def check_held_out(recipe: Recipe, validation: LabelledDomain | None) -> Labelle
     )
 
 
-def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
+def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool = False) -> FittedModel:
     """Read a model from a checkpoint.
 
     Args:
         path: of the checkpoint.
         backbone: the user's own module, if the model was trained with one.
+        waiting: whether the run may still be going on with other things than training it.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, unfinished or of another version.
     """
     content = load_checkpoint(path)
     plain = content["model"]
-    if content["training"] is not None:
+    if content["training"] is not None and not (waiting and content["training"] == WAITING):
         raise CheckpointError(f"the run of {str(path)!r} is not finished; go on with `shiftcal fit ... --resume`")
     if plain["own_backbone"] and backbone is None:
         raise CheckpointError(
             f"the model was trained with a module of the user's own ({plain['recipe']['backbone']}); "
             "pass it again: load(path, backbone=module)"
         )
-    # The machine that loads a model need not have the device that it was trained on.
-    plain["recipe"]["training"]["device"] = "auto"
-    recipe = Recipe.from_names(**plain["recipe"] | ({} if backbone is None else {"backbone": backbone}))
-    # Models that were written before methods kept something per row of the target have no such entry.
-    num_target_rows = plain.get("num_target_rows", 0)
+    recipe = _loaded_recipe(plain["recipe"], backbone)
+    num_target_rows = plain["num_target_rows"]
     network = _network_without_weights(
         recipe, tuple(plain["input_shape"]), len(plain["classes"]), plain["has_target"], num_target_rows
     )
@@ -164,8 +162,7 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         network.load_state_dict(plain["network"])
     except RuntimeError as error:
         raise CheckpointError(f"{str(path)!r} does not fit its own configuration: {error}") from error
-    # Models that were written before there was self-training have no such entry.
-    rounds = plain.get("pseudo_labels")
+    rounds = plain["pseudo_labels"]
     return FittedModel(
         recipe=recipe,
         network=network,
@@ -179,14 +176,14 @@ def load_model(path: Path, *, backbone: nn.Module | None = None) -> FittedModel:
         conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         num_target_rows=num_target_rows,
-        asked_for=_loaded_recipe(plain.get("asked_for"), backbone),
+        asked_for=None if plain["asked_for"] is None else _loaded_recipe(plain["asked_for"], backbone),
     )
 
 
-def _loaded_recipe(plain: Mapping[str, Any] | None, backbone: nn.Module | None) -> Recipe | None:
-    if plain is None:
-        return None
-    return Recipe.from_names(**{**plain} | ({} if backbone is None else {"backbone": backbone}))
+def _loaded_recipe(plain: Mapping[str, Any], backbone: nn.Module | None) -> Recipe:
+    # The machine that loads a model need not have the device that it was trained on.
+    portable = {**plain, "training": {**plain["training"], "device": "auto"}}
+    return Recipe.from_names(**portable | ({} if backbone is None else {"backbone": backbone}))
 
 
 def _network_without_weights(

@@ -27,7 +27,7 @@ from shiftcal.models.backbones import InputStatistics, build_backbone, resolve_b
 from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.processes import is_main_process
 from shiftcal.recipe import Recipe, decisive
-from shiftcal.training.checkpoint import CHECKPOINT_FILE, load_checkpoint, save_checkpoint
+from shiftcal.training.checkpoint import CHECKPOINT_FILE, WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.trainer import EpochRecord, Trainer, Watch
@@ -77,7 +77,7 @@ def fit_model(
             state = _training_state(checkpoint, recipe)
             if state is None:
                 own_backbone = None if isinstance(recipe.backbone, str) else recipe.backbone
-                return load_model(checkpoint, backbone=own_backbone)
+                return load_model(checkpoint, backbone=own_backbone, waiting=True)
             trainer.restore(state)
 
         def snapshot() -> FittedModel:
@@ -160,12 +160,13 @@ def _prepared_trainer(
 def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | None:
     """Where training stands; None if it has ended and the checkpoint is its model."""
     content = load_checkpoint(checkpoint)
-    if decisive(content["model"]["recipe"]) != decisive(recipe.as_plain()):
+    then = content["model"]["asked_for"] or content["model"]["recipe"]
+    if decisive(then) != decisive(recipe.as_plain()):
         raise CheckpointError(
             f"{str(checkpoint)!r} was made with other options; resume with the same ones, or start a new run\n"
-            f"  then: {content['model']['recipe']}\n  now:  {recipe.as_plain()}"
+            f"  then: {then}\n  now:  {recipe.as_plain()}"
         )
-    state: Mapping[str, Any] | None = content["training"]
+    state: Mapping[str, Any] | None = None if content["training"] == WAITING else content["training"]
     return state
 
 

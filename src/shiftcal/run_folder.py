@@ -5,7 +5,7 @@ card.json          versions, seed, time, command
 history.jsonl      one line per epoch
 learning_curve.csv metrics of the test data after each epoch, where they were asked for
 checkpoint.pt      the model, and while training goes on its whole state
-predictions/       source.npz (held-out part) and target.npz
+predictions/       source.npz (held-out part, or test data of the source) and target.npz
 pseudo_labels.npz  what self-training took as labelled in each round, and how much of it was right
 metrics.json       for source and target, where labels were given for evaluation
 report.html
@@ -68,7 +68,7 @@ class RunFolder:
 
     @property
     def source_predictions(self) -> Path:
-        """On the part of the source that was held out."""
+        """On the part of the source that was held out, or on test data of its own."""
         return self.path / "predictions" / "source.npz"
 
     @property

@@ -39,8 +39,10 @@ def run(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_two_processes_give_the_metrics_of_one(data: Path, tmp_path: Path) -> None:
-    options = ("--set", "epochs=5", "--learning-curve")
+@pytest.mark.parametrize("method", ["drl", "cbst"])
+def test_two_processes_give_the_metrics_of_one(method: str, data: Path, tmp_path: Path) -> None:
+    """Of a method that adapts too, whose reference is trained by the same processes."""
+    options = ("--set", "epochs=5", "--learning-curve", "--method", method)
     run([sys.executable, *fit_command(data, tmp_path / "one", *options)])
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     run([*torchrun, *fit_command(data, tmp_path / "two", *options)])

@@ -236,7 +236,7 @@ class _EpochBatches(Dataset[_RawBatch]):
         num_source, pseudo = len(self.problem.source), self.problem.pseudo_labels
         if pseudo is None or self.plan.pseudo_batch_share is None:
             return self._rows(_SOURCE, self.problem.num_labelled, step, count)
-        num_pseudo = round(self.plan.pseudo_batch_share * count)
+        num_pseudo = min(max(round(self.plan.pseudo_batch_share * count), 1), count - 1)
         from_source = self._rows(_SOURCE, num_source, step, count - num_pseudo)
         return np.concatenate([from_source, num_source + self._rows(_PSEUDO, len(pseudo), step, num_pseudo)])
 

@@ -51,6 +51,7 @@ _PURITY_RANGE = (0.2, 0.5)
 _FULL_COMPACTNESS = 0.4
 _CAUTION_RANGE = (-1.0, 8.0)
 _LEAST_LOG_POWER = -8.0
+_NEGLIGIBLE = 1e-3
 # Log-probabilities below this differ in nothing that matters.
 _LEAST_LOG_PROBABILITY = -14.0
 
@@ -258,6 +259,6 @@ def power_for_confidence(log_probabilities: Tensor, confidence: float, likeness:
         powers = torch.exp(torch.as_tensor(log_power * likeness, dtype=log_probabilities.dtype))
         return float(torch.softmax(powers * log_probabilities, dim=-1).amax(dim=-1).mean()) - confidence
 
-    if surplus(0.0) <= 0:
+    if surplus(0.0) <= _NEGLIGIBLE:
         return 1.0
     return math.exp(_LEAST_LOG_POWER if surplus(_LEAST_LOG_POWER) >= 0 else brentq(surplus, _LEAST_LOG_POWER, 0.0))

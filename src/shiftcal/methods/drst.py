@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, PseudoLabels
+from shiftcal.errors import InvalidInputError
 from shiftcal.functional.caution import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
@@ -45,6 +46,14 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
     ratio_weight: float = option(
         0.0, "source rows count by R to the power of minus this (needs ratio_strength auto)", at_least=0
     )
+
+    def __post_init__(self) -> None:
+        plain = self.ratio_strength == "auto" and self.class_regularization == 0
+        if (self.soft_labels or self.ratio_weight) and not plain:
+            raise InvalidInputError(
+                "soft_labels and ratio_weight are for ratio_strength 'auto' and class_regularization 0; got "
+                f"{self.ratio_strength!r} and {self.class_regularization!r}"
+            )
 
     def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
         """As `drl`, together with the clusters."""
@@ -75,7 +84,7 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
 
     def task_loss(self, logits: Tensor, batch: Batch, domain_logit: Tensor) -> Tensor:
         """As `drl`; with soft labels, and with weights of mean one that favour source rows like the target."""
-        if self.ratio_strength != "auto" or not (self.soft_labels or self.ratio_weight):
+        if not (self.soft_labels or self.ratio_weight):
             return super().task_loss(logits, batch, domain_logit)
         weights = torch.where(batch.is_pseudo, 1.0, torch.exp(-self.ratio_weight * domain_logit))
         losses = cross_entropy(logits, batch.soft_labels, reduction="none")

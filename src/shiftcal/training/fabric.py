@@ -22,7 +22,12 @@ _PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
 
 @contextmanager
 def launched_fabric(options: TrainingOptions) -> Iterator[Fabric]:
-    """Fabric on the chosen device, for the block joined with the other processes where torchrun started several."""
+    """Fabric on the chosen device, for the block joined with the other processes where torchrun started several.
+
+    Blocks may stand within each other: the processes stay joined until the outermost ends. Joined anew, the first of
+    them could still be busy while the others look for it in vain.
+    """
+    joined_already = torch.distributed.is_initialized()
     accelerator, devices = _devices(options.device)
     with warnings.catch_warnings():
         # Fabric advises on settings (worker counts, matmul precision) that are the user's own choice here.
@@ -38,7 +43,7 @@ def launched_fabric(options: TrainingOptions) -> Iterator[Fabric]:
     try:
         yield fabric
     finally:
-        if torch.distributed.is_initialized():
+        if torch.distributed.is_initialized() and not joined_already:
             torch.distributed.destroy_process_group()
 
 

@@ -262,6 +262,8 @@ class Trainer:
         chosen = self.method.choose_pseudo_labels(self.predictor, outlook)
         if chosen is None or len(chosen) == 0:
             return None
+        if not self._records_rounds:
+            return chosen
         probabilities = torch.softmax(predict_target().logits.double(), dim=-1).numpy()
         self._add_round(chosen, float(np.mean(probabilities[chosen.rows, chosen.labels])))
         return chosen
@@ -276,7 +278,7 @@ class Trainer:
 
     @property
     def _records_rounds(self) -> bool:
-        """Whether this epoch is among those, evenly spread, of which batch-by-batch pseudo-labels are kept."""
+        """Whether this epoch is among those, evenly spread, of which pseudo-labels are kept for diagnostics."""
         every = math.ceil(self.num_epochs / _MOST_ROUNDS)
         return (self.num_epochs - 1 - self.progress.epoch) % every == 0
 
