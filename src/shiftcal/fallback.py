@@ -97,7 +97,7 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
         representations = [_representation(reference, inputs)]
     probabilities = [torch.softmax(output.logits.double(), dim=-1) for output in outputs]
     of_adapted, of_reference = (
-        float(np.mean([_agreement(representation, own) for representation in representations]))
+        float(np.mean([agreement_with_clusters(representation, own) for representation in representations]))
         for own in probabilities
     )
     purity, compact = (reference.findings[f"cluster_{name}"] for name in ("purity", "compactness"))
@@ -121,7 +121,8 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
     )
 
 
-def _agreement(representation: Tensor, probabilities: Tensor) -> float:
+def agreement_with_clusters(representation: Tensor, probabilities: Tensor) -> float:
+    """How often predictions (N, C) agree with clusters of (N, F) representations that start from them."""
     clusters = cluster_by_predictions(representation, probabilities)
     posteriors = cluster_posteriors(representation, clusters)
     return float((posteriors.argmax(dim=-1) == probabilities.argmax(dim=-1)).double().mean())
