@@ -91,6 +91,12 @@ def ranked_table(rows: list[Row]) -> str:
     return method_table(sorted(own, key=lambda row: ranked.index(row["method"])), ADAPTATION_METRICS)
 
 
+def on_most_tasks(rows: list[Row]) -> list[Row]:
+    """The rows of those methods that have run on as many tasks as any."""
+    num_tasks = {method: len({row["task"] for row in rows if row["method"] == method}) for method in names(rows)}
+    return [row for row in rows if num_tasks[row["method"]] == max(num_tasks.values())]
+
+
 def names(rows: list[Row]) -> list[str]:
     """Methods in the order in which they occur."""
     return list(dict.fromkeys(row["method"] for row in rows))
@@ -187,7 +193,8 @@ def main(arguments: list[str]) -> int:
             "trained models": model_table(read("shift_calibrator/results.csv")),
         },
         "adaptation.md": {
-            "ranking": ranked_table(adaptation),
+            "ranking": ranked_table(on_most_tasks(adaptation)),
+            "office-31": ranked_table([row for row in adaptation if "office-31" in row["task"]]),
             "tasks": task_table(adaptation, ("source-only", "cbst", "crst", "drst"), "accuracy"),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },

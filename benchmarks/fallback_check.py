@@ -54,9 +54,9 @@ def main(comparison: Path, out: Path) -> None:
     gain, agreement_gain = (numbers[:, :2] - numbers[:, 2:]).T
     harmful, good, given_up = gain < -CLEARLY, gain > CLEARLY, agreement_gain < 0
     print(
-        f"{len(judged)} runs: of {harmful.sum()} that lost over a point of accuracy {(harmful & given_up).sum()} would "
-        f"be given up, of {good.sum()} that gained over a point {(good & given_up).sum()}; correlation of the gains "
-        f"{np.corrcoef(gain, agreement_gain)[0, 1]:.3f}"
+        f"{len(judged)} runs: of {harmful.sum()} that lost over a point of accuracy {(harmful & given_up).sum()} "
+        f"would be given up, of {good.sum()} that gained over a point {(good & given_up).sum()}; correlation of the "
+        f"gains {np.corrcoef(gain, agreement_gain)[0, 1]:.3f}"
     )
 
 
