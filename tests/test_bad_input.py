@@ -13,6 +13,7 @@ from PIL import Image
 from shiftcal import AdaptiveClassifier
 from shiftcal.cli import main
 from shiftcal.errors import CheckpointError, InvalidInputError, OutputError, ShiftcalError
+from shiftcal.training.checkpoint import FORMAT_VERSION
 
 SCREEN_LINES, SCREEN_CHARACTERS = 24, 24 * 80
 CLASSES = np.array(["cat", "dog", "owl"])
@@ -285,7 +286,7 @@ def test_configuration_file(name: str, capsys: pytest.CaptureFixture[str]) -> No
 
 
 BAD_RUNS = {
-    "other_version": ["format 99", "format 1", "train again"],
+    "other_version": ["format 99", f"format {FORMAT_VERSION}", "train again"],
     "unfinished": ["not finished", "--resume"],
     "no_model": ["holds no model"],
     "cut": ["damaged"],
