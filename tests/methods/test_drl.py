@@ -8,6 +8,7 @@ from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
 from shiftcal.methods.drl import DistributionallyRobust
+from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
 
@@ -91,15 +92,24 @@ def test_a_fixed_strength_makes_no_claim_about_the_target(features: ShiftProblem
     assert fitted(features, ratio_strength=1.0).findings == {}
 
 
-def test_each_update_reaches_its_own_parameters_only(blueprint: Blueprint, batch: Batch) -> None:
-    for kind in ("shared", "separate"):
-        method = DistributionallyRobust(ratio_network=kind)
-        network = method.build(blueprint)
-        for update in method.training_step(network, batch):
-            network.zero_grad()
-            update.loss.backward()  # type: ignore[no-untyped-call]
-            reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
-            assert reached == {update.optimizer}
+@pytest.mark.parametrize(
+    "method",
+    [
+        DistributionallyRobust(),
+        DistributionallyRobust(ratio_network="separate"),
+        DistributionallyRobustSemiSupervised(),
+    ],
+    ids=["shared", "separate", "semi-supervised"],
+)
+def test_each_update_reaches_its_own_parameters_only(
+    method: DistributionallyRobust, blueprint: Blueprint, batch: Batch
+) -> None:
+    network = method.build(blueprint)
+    for update in method.training_step(network, batch):
+        network.zero_grad()
+        update.loss.backward()  # type: ignore[no-untyped-call]
+        reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
+        assert reached == {update.optimizer}
 
 
 def test_separate_ratio_network_shares_nothing_with_the_task(blueprint: Blueprint) -> None:
