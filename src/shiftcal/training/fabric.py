@@ -115,6 +115,19 @@ def own_random_state(seed: int) -> Iterator[None]:
         yield
 
 
+def seed_device(seed: int, device: torch.device) -> None:
+    """Seed the generators of the CPU and of the device.
+
+    `torch.manual_seed` goes through every kind of accelerator that torch knows and formats a stack trace for each that
+    is not in use: too long for every step of a small network.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)
+
+
 def _devices(device: str) -> tuple[str, Any]:
     kind, _, index = device.partition(":")
     if kind not in ("auto", "cpu", "cuda", "mps") or (index and not index.isdigit()):

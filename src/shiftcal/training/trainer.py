@@ -27,7 +27,13 @@ from shiftcal.data.randomness import seeded_generator
 from shiftcal.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.methods.base import EpochOutlook, Evidence, Method, Outputs
 from shiftcal.progress import progress_bar
-from shiftcal.training.fabric import any_process, average_gradients, of_surest_process, own_random_state
+from shiftcal.training.fabric import (
+    any_process,
+    average_gradients,
+    of_surest_process,
+    own_random_state,
+    seed_device,
+)
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
@@ -200,7 +206,7 @@ class Trainer:
         """Carry out the updates of one step; the randomness within it is a function of the step's number."""
         position = self.progress.epoch * self.num_steps + self.progress.step
         seed = seeded_generator(self.plan.seed, position, self.plan.rank).initial_seed()
-        torch.manual_seed(seed)
+        seed_device(seed, self.fabric.device)
         logged: dict[str, Tensor] = {}
         updates = iter(self.method.training_step(self.network, batch))
         while True:
