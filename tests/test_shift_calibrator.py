@@ -167,3 +167,13 @@ def test_predictions_that_do_not_belong_together_are_refused(model: LogisticRegr
     ):
         with pytest.raises(InvalidInputError, match=words):
             calibrate_predictions(*given)
+
+
+def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticRegression) -> None:
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    true_columns = np.searchsorted(CLASSES, TARGET[1])
+    for coverage in (0.8, 0.95):
+        sets = calibrated.predict_set(TARGET[0], coverage)
+        assert sets.shape == (800, 4)
+        assert sets[np.arange(800), true_columns].mean() == pytest.approx(coverage, abs=0.06)
+        assert sets.sum(axis=1).mean() < 3

@@ -24,7 +24,6 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.errors import InvalidInputError
 from shiftcal.fallback import fit_with_fallback
 from shiftcal.fitted_model import FittedModel, load_model
-from shiftcal.functional.conformal import prediction_sets
 from shiftcal.recipe import Recipe
 from shiftcal.run_folder import RunFolder
 
@@ -133,8 +132,9 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Sets of labels that hold the true one with a probability of `coverage` on the target.
 
-        Weighted conformal prediction with the learned density ratio (`shiftcal.functional.conformal`): the coverage
-        is as good as the ratio is.
+        The larger of two sets: by weighted conformal prediction with the learned density ratio, and by the
+        probabilities of the target's own rows (`shiftcal.functional.conformal`). The coverage is as good as the
+        better of the two, ratio or calibration.
 
         Args:
             X: inputs.
@@ -154,9 +154,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "validation_fraction"
             )
         probabilities = torch.softmax(outputs.logits.double(), dim=-1)
-        weights = 1 / outputs.density_ratio.double()
-        sets = prediction_sets(probabilities, weights, conformity.scores, conformity.weights, coverage)
-        return np.asarray(sets.numpy())
+        return np.asarray(conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage).numpy())
 
     def save(self, path: str | Path) -> None:
         """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""

@@ -15,7 +15,6 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import NOT_CHOSEN, PseudoLabelRounds
 from shiftcal.errors import InvalidInputError
 from shiftcal.fitted_model import FittedModel
-from shiftcal.functional.conformal import prediction_sets
 from shiftcal.metrics import compute_metrics
 from shiftcal.predictions import ExampleImages, Predictions
 
@@ -71,8 +70,7 @@ def coverage_of_sets(model: FittedModel, predictions: Predictions, coverage: flo
     """How large the prediction sets of a wanted coverage are, and with labels what they really cover."""
     if model.conformity is None:
         return {}
-    scores, weights = (values.numpy() for values in model.conformity)
-    sets = prediction_sets(predictions.probabilities, 1 / predictions.density_ratio, scores, weights, coverage)
+    sets = model.conformity.sets(predictions.probabilities, 1 / predictions.density_ratio, coverage)
     percent = round(100 * coverage)
     summary: dict[str, float | None] = {f"mean_set_size_{percent}": float(sets.sum(axis=1).mean())}
     if predictions.labels is not None:

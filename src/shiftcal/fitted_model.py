@@ -6,18 +6,18 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import CheckpointError, InvalidInputError
-from shiftcal.functional.conformal import conformity_scores
+from shiftcal.functional.conformal import Conformity, conformity
 from shiftcal.methods.base import Outputs
 from shiftcal.models.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.models.networks import Blueprint
@@ -26,15 +26,6 @@ from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoi
 from shiftcal.training.fabric import prediction_device
 from shiftcal.training.inference import predict_inputs
 from shiftcal.training.trainer import EpochRecord
-
-
-class Conformity(NamedTuple):
-    """How strange the model finds the labels of held-out source rows, and how much these count on the target."""
-
-    scores: Tensor
-    """(N,) as of `shiftcal.functional.conformal`."""
-    weights: Tensor
-    """(N,) P_target / P_source."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,7 @@ class FittedModel:
         """The same with the calibrator of its recipe fitted to held-out source data and to the target."""
         calibrator = self.recipe.calibrator
         if calibrator is None:
-            return replace(self, calibrator_state=None)._with_conformity(validation)
+            return replace(self, calibrator_state=None)._with_conformity(validation, target)
         validation = check_held_out(self.recipe, validation)
         data = CalibrationData(
             predict=self._raw_outputs,
@@ -95,15 +86,19 @@ class FittedModel:
             num_classes=len(self.classes),
             seed=self.recipe.training.random_state,
         )
-        return replace(self, calibrator_state=calibrator.fit(data))._with_conformity(validation)
+        return replace(self, calibrator_state=calibrator.fit(data))._with_conformity(validation, target)
 
-    def _with_conformity(self, validation: LabelledDomain | None) -> FittedModel:
+    def _with_conformity(self, validation: LabelledDomain | None, target: UnlabelledDomain | None) -> FittedModel:
         if validation is None:
             return replace(self, conformity=None)
-        outputs = self.predict(validation.inputs)
-        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
-        scores = conformity_scores(probabilities, torch.from_numpy(validation.labels))
-        return replace(self, conformity=Conformity(scores, 1 / outputs.density_ratio.double()))
+        held_out = self.predict(validation.inputs)
+        found = conformity(
+            torch.softmax(held_out.logits.double(), dim=-1),
+            torch.from_numpy(validation.labels),
+            1 / held_out.density_ratio,
+            None if target is None else torch.softmax(self.predict(target.inputs).logits.double(), dim=-1),
+        )
+        return replace(self, conformity=found)
 
     def _raw_outputs(self, inputs: Inputs) -> Outputs:
         training = self.recipe.training

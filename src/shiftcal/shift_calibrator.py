@@ -29,6 +29,7 @@ from shiftcal.errors import InvalidInputError
 from shiftcal.evaluation import verdict_on_estimate
 from shiftcal.functional.caution import Caution, Observed, calibration_gap, fit_caution, log_scale
 from shiftcal.functional.clustering import common_units, ordinary_for_constant
+from shiftcal.functional.conformal import conformity
 from shiftcal.functional.separation import evenly_spread
 from shiftcal.predictions import Predictions
 from shiftcal.trained_models import LEAST_PROBABILITY, Features, OutputKind, classes_of, features_of, logits_of
@@ -166,6 +167,11 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._scaling = ShiftScaling().fit(
             source_logits, self._dense(source_features), codes, target_logits, self._dense(target_features)
         )
+        source, target = (
+            self._scaling.calibrate(logits, self._dense(features))
+            for logits, features in ((source_logits, source_features), (target_logits, target_features))
+        )
+        self._conformity = conformity(source[0], codes, 1 / source[1], target[0])
         self.findings_: Mapping[str, float] = self._scaling.findings
         self.estimated_accuracy_ = self.findings_["estimated_accuracy"]
         self.verdict_ = verdict_on_estimate(self.findings_)
@@ -178,6 +184,17 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """The model's own predictions (N,)."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Sets of labels that hold the true one with a probability of `coverage` on the target.
+
+        As of `AdaptiveClassifier.predict_set`; the source rows given to `fit` are the held-out ones.
+
+        Returns:
+            (N, C), true where the label of that column of `classes_` is in the set of that row.
+        """
+        probabilities, ratio = self._calibrated(X)
+        return np.asarray(self._conformity.sets(probabilities, 1 / ratio, coverage).numpy())
 
     def density_ratio(self, X: Any) -> NDArray[np.float64]:
         """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""

@@ -13,6 +13,7 @@ from shiftcal.functional.conformal import (
     SCORES,
     Score,
     class_scores,
+    conformity,
     conformity_scores,
     prediction_sets,
     weighted_threshold,
@@ -187,6 +188,45 @@ def test_one_weight_for_all_test_rows() -> None:
     probabilities, scores = random_probabilities(6), np.linspace(0, 1, 20)
     one = prediction_sets(probabilities, 2.0, scores, np.ones(20), 0.7)
     np.testing.assert_array_equal(one, prediction_sets(probabilities, np.full(6, 2.0), scores, np.ones(20), 0.7))
+
+
+class TestTwoWitnesses:
+    """`conformity`: held-out source rows, and what the probabilities of the target's rows lead one to expect."""
+
+    def test_calibrated_probabilities_give_the_nominal_coverage_with_useless_weights(self) -> None:
+        generator = np.random.default_rng(0)
+        target = torch.from_numpy(softmax(2 * generator.normal(size=(20_000, 6))))
+        labels = (target.cumsum(dim=1) < torch.from_numpy(generator.random((20_000, 1)))).sum(dim=1)
+        held_out = torch.eye(6, dtype=torch.float64)
+        # Held-out rows on which the model is sure and right, one of which carries all the weight; and test rows
+        # that are heavier still, for which there is no threshold at all.
+        weights = torch.tensor([1.0] + 5 * [1e-9])
+        found = conformity(held_out, torch.arange(6), weights, target)
+        for coverage in (0.5, 0.8, 0.9, 0.99):
+            for test_weight in (1e-9, 1e9):
+                sets = found.sets(target, test_weight, coverage)
+                # The most likely class is always in: 0.5 can't be met from above more closely than accuracy allows.
+                accuracy = float((target.argmax(dim=1) == labels).double().mean())
+                share = float(sets[torch.arange(20_000), labels].double().mean())
+                assert share == pytest.approx(max(coverage, accuracy), abs=0.02)
+
+    def test_held_out_rows_can_only_make_sets_larger(self) -> None:
+        sure = torch.tensor([[0.98, 0.01, 0.01]]).double().expand(50, 3)
+        wrong_at_times = torch.tensor(([0] * 4 + [1]) * 10)
+        alone = conformity(sure, wrong_at_times, torch.ones(50))
+        both = conformity(sure, wrong_at_times, torch.ones(50), sure)
+        assert alone.expected is None
+        assert both.sets(sure[:1], 1.0, 0.9).tolist() == alone.sets(sure[:1], 1.0, 0.9).tolist() == [[True] * 3]
+
+    def test_expected_thresholds_are_the_quantiles_by_definition(self) -> None:
+        target = random_probabilities(40)
+        expected = conformity(torch.eye(5), torch.arange(5), torch.ones(5), torch.from_numpy(target)).expected
+        assert expected is not None
+        for coverage in (0.013, 0.5, 0.9):
+            threshold = float(expected[round(1000 * coverage)])
+            inside, below = target >= 1 - threshold - 1e-12, target > 1 - threshold + 1e-12
+            assert (target * inside).sum() >= 40 * coverage - 1e-9
+            assert (target * below).sum() < 40 * coverage
 
 
 PROBABILITIES, LABELS = random_probabilities(4), np.array([0, 1, 2, 3])

@@ -18,6 +18,16 @@ Scores, with probabilities p (N, C):
           u = 0, which needs no random numbers and makes larger sets. Of equally likely classes the first comes first.
     lac   1 - p_y (Sadinle, Lei and Wasserman, JASA 114, 2019): the smallest sets on average.
 
+All of this rests on weights that are right, and on nothing having shifted but the inputs. On a target that lies apart
+from the source, learned weights are not: a few held-out rows carry all of their mass, and then even these do not
+suffice (t is infinite, the set holds every class) or they mislead. `Conformity` therefore asks a second witness, the
+probabilities of the target's own rows. If they are calibrated, row x has the label y with probability p_y(x), and
+
+    t = the `coverage` quantile of  1/M sum_x sum_y p_y(x) delta(s(x, y))
+
+makes sets that hold the true class with probability `coverage`; this is as good as the calibration is. Of the two
+thresholds the larger one counts, the second alone where the first is infinite.
+
 A set may come out empty where the model is surer than it was on nearly all held-out rows. The most likely class is
 always put in: this can only raise the coverage. NumPy arrays in give NumPy arrays out, tensors give tensors on the
 same device; all is computed in float64.
@@ -25,13 +35,14 @@ same device; all is computed in float64.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, float64, from_numpy
 
 from shiftcal.errors import InvalidInputError, UnknownNameError
+from shiftcal.functional.separation import evenly_spread
 
 Score: TypeAlias = Literal["aps", "lac"]
 SCORES: tuple[Score, ...] = ("aps", "lac")
@@ -42,6 +53,65 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 
 # A quantile that is met but for rounding is met: 0.55 * 100 is 55.00000000000001.
 _ROUNDING = 1e-12
+# Steps of coverage for which a threshold is kept, and rows that these are found from: more would change nothing.
+_STEPS = 1_000
+_MOST_TARGET_ROWS = 10_000
+
+
+class Conformity(NamedTuple):
+    """What the prediction sets of a model rest on, by the score "lac"; made by `conformity`."""
+
+    scores: Tensor
+    """(n,) of the labels of held-out source rows."""
+    weights: Tensor
+    """(n,) of these rows, P_target / P_source."""
+    expected: Tensor | None
+    """(1001,) thresholds for a coverage of 0, 0.001, ..., 1 by the probabilities of the target's rows; None without
+    a target."""
+
+    def sets(self, probabilities: ArrayT, test_weights: Array | float, coverage: float) -> ArrayT:
+        """Which classes are in the set of each row: (N, C) of bool, never without the most likely class.
+
+        Args:
+            probabilities: (N, C).
+            test_weights: (N,) or one for all, P_target / P_source.
+            coverage: wanted probability of the true class being in its set, in (0, 1]; 1 gives every class.
+
+        Raises:
+            InvalidInputError: see `prediction_sets`.
+        """
+        thresholds = weighted_threshold(self.scores.numpy(), self.weights.numpy(), test_weights, coverage)
+        if self.expected is not None and coverage < 1:
+            expected = float(self.expected[int(np.ceil(coverage * _STEPS * (1 - _ROUNDING)))])
+            thresholds = np.where(np.isinf(thresholds), expected, np.maximum(thresholds, expected))
+        return _sets_within(probabilities, thresholds, "lac")
+
+
+def conformity(held_out: Tensor, labels: Tensor, weights: Tensor, target: Tensor | None = None) -> Conformity:
+    """Gather what prediction sets rest on.
+
+    Args:
+        held_out: probabilities (n, C) of source rows that the model was not trained on.
+        labels: (n,) of these rows.
+        weights: (n,) of these rows, P_target / P_source.
+        target: probabilities (M, C) of the target's rows.
+
+    >>> import torch
+    >>> calibrated = torch.tensor([[0.7, 0.3], [0.9, 0.1]], dtype=torch.float64)
+    >>> found = conformity(calibrated, torch.tensor([0, 0]), torch.ones(2), calibrated)
+    >>> found.sets(calibrated, 1.0, 0.9)
+    tensor([[ True,  True],
+            [ True, False]])
+    """
+    expected = None
+    if target is not None:
+        rows = target[evenly_spread(len(target), _MOST_TARGET_ROWS)].double().cpu().numpy()
+        scores, mass = (values.ravel() for values in (class_scores(rows, "lac"), rows))
+        order = np.argsort(scores, kind="stable")
+        cumulative = np.cumsum(mass[order])
+        ranks = np.searchsorted(cumulative, np.linspace(0, cumulative[-1], _STEPS + 1) * (1 - _ROUNDING))
+        expected = from_numpy(scores[order][ranks])
+    return Conformity(conformity_scores(held_out.double(), labels, "lac"), weights.double(), expected)
 
 
 def conformity_scores(
@@ -145,8 +215,14 @@ def prediction_sets(
     >>> prediction_sets(np.array([[0.2, 0.5, 0.3]]), np.ones(1), calibration, np.ones(4), 0.8)
     array([[False,  True,  True]])
     """
-    checked = _numpy(probabilities, "probabilities", 2)
     thresholds = weighted_threshold(_numpy(scores, "scores", 1), calibration_weights, test_weights, coverage)
+    return _sets_within(probabilities, thresholds, score, uniform)
+
+
+def _sets_within(
+    probabilities: ArrayT, thresholds: _FloatArray, score: Score, uniform: Array | None = None
+) -> ArrayT:
+    checked = _numpy(probabilities, "probabilities", 2)
     if thresholds.shape not in ((), (len(checked),)):
         raise InvalidInputError(
             f"test_weights must have shape ({len(checked)},), one per row of probabilities. "

@@ -118,8 +118,8 @@ def own_random_state(seed: int) -> Iterator[None]:
 def seed_device(seed: int, device: torch.device) -> None:
     """Seed the generators of the CPU and of the device.
 
-    `torch.manual_seed` goes through every kind of accelerator that torch knows and formats a stack trace for each that
-    is not in use: too long for every step of a small network.
+    `torch.manual_seed` goes through every kind of accelerator that torch knows and formats a stack trace for each
+    that is not in use: too long for every step of a small network.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
