@@ -106,12 +106,19 @@ class Caution(NamedTuple):
 
 def log_scale(caution: Caution, rows: Observed) -> Tensor:
     """log of the factor (N,) for the logits of each row."""
-    support = torch.zeros_like(rows.domain_logit)
-    if caution.clusters is not None and rows.representation is not None:
-        posteriors = cluster_posteriors(rows.representation, caution.clusters)
-        predicted = rows.logits.argmax(dim=-1, keepdim=True)
-        support = posteriors.gather(-1, predicted).squeeze(-1)
-    return torch.sigmoid(-rows.domain_logit) * (caution.vote * support - caution.caution)
+    return _log_scale(rows, _support(rows, caution.clusters), caution.vote, caution.caution)
+
+
+def _support(rows: Observed, clusters: Clusters | None) -> Tensor:
+    """u (N,): the share of the predicted class among the clusters at each row."""
+    if clusters is None or rows.representation is None:
+        return torch.zeros_like(rows.domain_logit)
+    predicted = rows.logits.argmax(dim=-1, keepdim=True)
+    return cluster_posteriors(rows.representation, clusters).gather(-1, predicted).squeeze(-1)
+
+
+def _log_scale(rows: Observed, support: Tensor, vote: Tensor, caution: Tensor | float) -> Tensor:
+    return torch.sigmoid(-rows.domain_logit) * (vote * support - caution)
 
 
 def fit_caution(
@@ -142,8 +149,10 @@ def fit_caution(
     if untaught is not None:
         estimate = estimate._replace(accuracy=(estimate.accuracy + untaught.accuracy) / 2)
 
+    support = _support(target, clusters)
+
     def surplus(caution: float) -> float:
-        scale = log_scale(Caution(clusters, vote, target.logits.new_tensor(caution)), target).exp()
+        scale = _log_scale(target, support, vote, caution).exp()
         return _mean_confidence(scale.unsqueeze(-1) * target.logits) - estimate.accuracy
 
     return Caution(clusters, vote, target.logits.new_tensor(_root(surplus))), estimate

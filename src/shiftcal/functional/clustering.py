@@ -32,12 +32,13 @@ class Clusters(NamedTuple):
 def cluster_by_predictions(representation: Tensor, probabilities: Tensor) -> Clusters:
     """Clusters of (N, F) representations, started at the classifier's probabilities (N, C)."""
     centre = representation.mean(dim=0)
-    directions = normalize(representation - centre, dim=-1)
-    posteriors = probabilities
+    # In single precision: it takes half the time, and soft clusters forgive.
+    directions = normalize(representation - centre, dim=-1).float()
+    posteriors = probabilities.float()
     for _ in range(ROUNDS):
         centroids = normalize(posteriors.T @ directions, dim=-1)
         posteriors = torch.softmax(SHARPNESS * directions @ centroids.T, dim=-1)
-    return Clusters(centre, centroids)
+    return Clusters(centre, centroids.to(representation))
 
 
 def cluster_posteriors(representation: Tensor, clusters: Clusters) -> Tensor:
