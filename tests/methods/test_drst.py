@@ -8,6 +8,7 @@ from torch import Tensor
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.views import ViewMaker
 from shiftcal.fitting import fit_model
 from shiftcal.functional.caution import VOTE
 from shiftcal.functional.clustering import cluster_log_posteriors
@@ -15,6 +16,7 @@ from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
+from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
 
@@ -71,6 +73,36 @@ def test_labels_come_from_the_robust_prediction_and_the_clusters(
     rows, labels = select_class_balanced(scores / scores.sum(dim=-1, keepdim=True), method.first_portion)
     np.testing.assert_array_equal(chosen.rows, rows.numpy())
     np.testing.assert_array_equal(chosen.labels, labels.numpy())
+
+
+def test_clusters_of_features_that_the_network_learns_label_nothing_unless_asked(blueprint: Blueprint) -> None:
+    network = DistributionallyRobustSelfTraining().build(blueprint)
+    for takes_images in (False, True):
+        network.task.backbone.takes_images = takes_images
+        assert DistributionallyRobustSelfTraining().by_clusters(network) is not takes_images
+        assert DistributionallyRobustSelfTraining(cluster_labels=True).by_clusters(network)
+        assert not DistributionallyRobustSelfTraining(cluster_labels=False).by_clusters(network)
+        assert not DistributionallyRobustSelfTraining(cluster_labels=True, ratio_strength=0.5).by_clusters(network)
+
+
+@pytest.mark.parametrize(("num_channels", "strong"), [(1, True), (3, True), (2, False)])
+def test_selected_images_are_shown_in_strong_views_and_the_source_as_it_is(num_channels: int, strong: bool) -> None:
+    shape = (num_channels, 16, 16)
+    statistics = InputStatistics(torch.zeros(num_channels), torch.ones(num_channels))
+    blueprint = Blueprint(lambda: build_backbone("small-cnn", shape, statistics), 3, has_target=True)
+    inputs, target = torch.rand(6, *shape), torch.rand(6, *shape)
+    labels, is_pseudo = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([False, True] * 3)
+    batch = Batch(inputs, labels, torch.eye(3)[labels], is_pseudo, target, torch.arange(6), ViewMaker(0, 0), 0.5)
+    views = ViewMaker(0, 0)
+    changed = views.strong(inputs) if strong else views.weak(inputs)
+    expected = torch.where(is_pseudo[:, None, None, None], changed, inputs)
+    method = DistributionallyRobustSelfTraining()
+    network = method.build(blueprint)
+    *_, update = method.training_step(network, batch)
+    *_, same = DistributionallyRobust.training_step(method, network, batch._replace(source_inputs=expected))
+    *_, plain = DistributionallyRobustSelfTraining(strong_views=False).training_step(network, batch)
+    assert update.loss.item() == same.loss.item()
+    assert update.loss.item() != plain.loss.item()
 
 
 def test_with_a_fixed_strength_there_are_no_clusters(blueprint: Blueprint, features: ShiftProblem) -> None:

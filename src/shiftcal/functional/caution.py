@@ -85,10 +85,10 @@ class AccuracyEstimate(NamedTuple):
 
 
 class Untaught(NamedTuple):
-    """What was known of a classifier before clusters of the target taught it."""
+    """What was known of a classifier before it was taught on the target, by labels that it or clusters gave."""
 
     accuracy: float
-    """Expected then. A taught classifier agrees with its teachers more often than it is right, and it was right less
+    """Expected then. A taught classifier agrees with the clusters more often than it is right, and it was right less
     often before: the truth lies between the two estimates, and their mean is taken."""
     separation: float
     """Found then. What a taught classifier says of the target looks as on the source, whatever it is worth."""
@@ -136,7 +136,7 @@ def fit_caution(
         source: rows that the classifier was trained on, with labels (N,).
         held_out: source rows that it was not trained on, with labels.
         target: rows of the target.
-        untaught: what was known before the classifier was taught by clusters of the target, where it was.
+        untaught: what was known before the classifier was taught on the target, where it was.
     """
     clusters, vote = None, target.logits.new_zeros(())
     if target.representation is None:

@@ -79,7 +79,7 @@ class RobustNetwork(nn.Module):
         self.register_buffer("centroids", torch.zeros(blueprint.num_classes, dim))
         self.register_buffer("vote", torch.zeros(()))
         self.register_buffer("caution", torch.zeros(()))
-        # What `Untaught` has; 0: clusters of the target did not teach the classifier.
+        # What `Untaught` has; 0: the classifier was not taught on the target.
         self.register_buffer("untaught", torch.zeros(2))
         self.register_buffer("sharpness", torch.ones(()))
 

@@ -14,12 +14,17 @@ and with "auto" predictions are made together with the clusters too:
 Clusters of the target have no say on inputs that are more like the source, and s makes the mean confidence on the
 target the accuracy that is to be expected there.
 
-The paper's own form has no clusters: `cluster_labels=False`, with `ratio_strength=1` and a `class_regularization`
-above 0. Also ours, and off by default: soft labels, and weights for source rows by their likeness to the target.
+Selected images are shown in strong views (`shiftcal.data.views`): of a picture that it labelled itself the network
+learns something new. This too is ours.
+
+The paper's own form has neither: `cluster_labels=False` and `strong_views=False`, with `ratio_strength=1` and a
+`class_regularization` above 0. Also ours, and off by default: soft labels, and weights for source rows by their
+likeness to the target.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -30,7 +35,7 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.errors import InvalidInputError
 from shiftcal.functional.caution import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs, Update
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
 from shiftcal.methods.rounds import SelfTrainingRounds
@@ -42,6 +47,7 @@ from shiftcal.processes import mean_over_batch
 class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
     """DRST: self-training on the target rows that DRL is surest of, class by class."""
 
+    strong_views: bool = option(True, "change selected images at random, and strongly, each time they are shown")
     soft_labels: bool = option(False, "train on p itself instead of its largest entry (needs ratio_strength auto)")
     ratio_weight: float = option(
         0.0, "source rows count by R to the power of minus this (needs ratio_strength auto)", at_least=0
@@ -55,10 +61,20 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
                 f"{self.ratio_strength!r} and {self.class_regularization!r}"
             )
 
+    def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
+        """As `drl`, with strong views of pseudo-labelled images."""
+        if self.strong_views and network.task.backbone.takes_images and batch.is_pseudo.any():
+            # All rows are changed, so that what is random in a row does not depend on which rows are selected.
+            can_be_strong = batch.source_inputs.shape[1] in (1, 3)
+            changed = (batch.views.strong if can_be_strong else batch.views.weak)(batch.source_inputs)
+            shown = torch.where(batch.is_pseudo[:, None, None, None], changed, batch.source_inputs)
+            batch = batch._replace(source_inputs=shown)
+        yield from super().training_step(network, batch)
+
     def predict(self, network: RobustNetwork, inputs: Tensor) -> Outputs:
         """As `drl`, together with the clusters."""
         outputs = super().predict(network, inputs)
-        if not self.by_clusters:
+        if not self.by_clusters(network):
             return outputs
         likeness = _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
         scores = self.label_scores(network, inputs, outputs, likeness)
@@ -67,7 +83,7 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
     def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
         """As `drl`, and how sharp predictions together with the clusters may be."""
         findings = super().find_strength(network, evidence)
-        if findings and self.by_clusters:
+        if findings and self.by_clusters(network):
             network.sharpness.fill_(self._sharpness(network, evidence, findings["estimated_accuracy"]))
         return findings
 

@@ -6,15 +6,18 @@ f is the predictive form of `drl`, found anew before each epoch. q is the share 
 the target at x, and trust says how far they are believed (`shiftcal.functional.caution`): where classes form no
 clusters or nothing was shifted, p is f. The clusters know of the target's own structure, which the source could not
 teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the paper's.
+The structure must be the data's own: clusters of features that the network learns along with its pseudo-labels
+confirm whatever these say.
 
-A classifier that clusters have taught agrees with them more often than it is right. The accuracy to be expected is
-therefore the mean of two estimates, one from before it was taught and one from now; and how far the shift changes
-what the classifier says is a question for the time before.
+A classifier that was taught on the target agrees with its clusters more often than it is right. The accuracy to be
+expected is therefore the mean of two estimates, one from before it was taught and one from now; and how far the shift
+changes what the classifier says is a question for the time before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -31,21 +34,22 @@ from shiftcal.options import option
 class RobustLabelling(GrowingRounds, DistributionallyRobust):
     """DRL that labels rows of the target."""
 
-    cluster_labels: bool = option(
-        True, "let the target's clusters take part in labelling (needs ratio_strength auto)"
+    cluster_labels: bool | Literal["auto"] = option(
+        "auto", "let the target's clusters take part in labelling; auto: unless the network learns what is clustered"
     )
 
-    @property
-    def by_clusters(self) -> bool:
-        """Whether clusters take part."""
-        return self.cluster_labels and self.ratio_strength == "auto"
+    def by_clusters(self, network: RobustNetwork) -> bool:
+        """Whether clusters take part: never with a ratio_strength that is a number."""
+        if self.ratio_strength != "auto":
+            return False
+        return not network.task.backbone.takes_images if self.cluster_labels == "auto" else self.cluster_labels
 
     def label_scores(
         self, network: RobustNetwork, inputs: Tensor, outputs: Outputs, weight: Tensor | float = 1.0
     ) -> Tensor:
         """log p (N, C) of the outputs of `drl`, each row up to a constant; `weight` is that of the clusters."""
         scores = torch.log_softmax(outputs.logits, dim=-1)
-        if not self.by_clusters:
+        if not self.by_clusters(network):
             return scores
         representation = network.task.backbone.representation(inputs, outputs.features)
         trust = network.vote / VOTE
@@ -64,7 +68,7 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     def prepare_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> dict[str, float]:
         """Find the strength before an epoch with pseudo-labels; what was expected before the first is remembered."""
         findings = self.find_strength(network, outlook.evidence)
-        if findings and self.by_clusters and "untaught_accuracy" not in findings:
+        if findings and "untaught_accuracy" not in findings:
             known = [findings[name] for name in ("estimated_accuracy", "separation")]
             network.untaught.copy_(torch.tensor(known))
         return findings
