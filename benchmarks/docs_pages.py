@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean, stdev
 
+import matplotlib
 from matplotlib.figure import Figure
 
+matplotlib.rcParams["svg.hashsalt"] = "shiftcal"  # the same figure is the same file
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks"
 DOCS = ROOT / "docs"
@@ -121,12 +123,29 @@ def short(task: str) -> str:
 
 
 def model_table(rows: list[Row]) -> str:
-    """One line per model and calibration."""
+    """One line per kind of data, model and calibration."""
     metrics = CALIBRATION_METRICS
-    lines = ["| model | calibration | " + " | ".join(metrics.values()) + " |", "|---" * (2 + len(metrics)) + "|"]
-    for model, calibration in dict.fromkeys((row["model"], row["calibration"]) for row in rows):
-        own = [row for row in rows if (row["model"], row["calibration"]) == (model, calibration)]
-        lines.append(f"| {model} | {calibration} | {written(own, metrics)} |")
+    lines = ["| data | model | calibration | " + " | ".join(metrics.values()) + " |"]
+    lines.append("|---" * (3 + len(metrics)) + "|")
+    by_kind = defaultdict(list)
+    for row in rows:
+        kind = "features" if "features" in row["task"] else "digits"
+        by_kind[kind, row["model"], row["calibration"]].append(row)
+    lines += [f"| {' | '.join(key)} | {written(own, metrics)} |" for key, own in by_kind.items()]
+    return "\n".join(lines)
+
+
+def set_table(rows: list[Row]) -> str:
+    """One line per method and witness: coverage, and labels per set, for each coverage that was asked for."""
+    wanted = list(dict.fromkeys(row["wanted"] for row in rows))
+    lines = ["| method | sets by | " + " | ".join(f"{float(share):.0%} asked" for share in wanted) + " |"]
+    lines.append("|---" * (2 + len(wanted)) + "|")
+    cells = defaultdict(list)
+    for row in rows:
+        cells[row["method"], row["witness"]].append(
+            f"{float(row['coverage']):.1%}, {float(row['labels']):.1f} labels"
+        )
+    lines += [f"| {' | '.join(key)} | {' | '.join(own)} |" for key, own in cells.items()]
     return "\n".join(lines)
 
 
@@ -191,6 +210,7 @@ def main(arguments: list[str]) -> int:
             "digits": method_table(digits),
             "ablations": method_table(read("calibration/ablations.csv")),
             "trained models": model_table(read("shift_calibrator/results.csv")),
+            "prediction sets": set_table(read("calibration/prediction_sets.csv")),
         },
         "adaptation.md": {
             "ranking": ranked_table(on_most_tasks(adaptation)),
