@@ -95,16 +95,19 @@ class ShiftScaling:
         """Probabilities (K, C) and density ratio (K,) for rows of either domain."""
         rows = self._observed(logits, features)
         scale = log_scale(self.caution, rows).exp()
-        return torch.softmax(scale.unsqueeze(-1) * rows.logits, dim=-1), rows.domain_logit.exp()
+        return torch.softmax(scale.unsqueeze(-1) * rows.logits, dim=-1), self._domain_logit(logits, features).exp()
 
     def _rows(self, logits: Tensor, features: Tensor | None) -> Tensor:
         """What the density ratio is a function of: the features or, without any, what the model says."""
         return torch.log_softmax(logits.double(), dim=-1) if features is None else features.double()
 
+    def _domain_logit(self, logits: Tensor, features: Tensor | None) -> Tensor:
+        return torch.from_numpy(self.log_ratio(self._rows(logits, features).numpy()))
+
     def _observed(self, logits: Tensor, features: Tensor | None) -> Observed:
-        domain_logit = torch.from_numpy(self.log_ratio(self._rows(logits, features).numpy()))
+        likeness = torch.sigmoid(-self._domain_logit(logits, features))
         representation = None if features is None or self.units is None else features.double() / self.units
-        return Observed(logits.double() / self.temperature, domain_logit, representation)
+        return Observed(logits.double() / self.temperature, likeness, representation)
 
 
 class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -26,8 +26,8 @@ def domain(
     # The margin varies, as it does in life; it says nothing about being right.
     margin = least_margin + torch.rand(num_rows, 1, generator=generator, dtype=torch.float64)
     logits = margin * torch.nn.functional.one_hot(predicted, CLASSES).double()
-    logit = torch.full((num_rows,), domain_logit, dtype=torch.float64)
-    return Observed(logits, logit, representation), labels
+    likeness = torch.sigmoid(torch.full((num_rows,), -domain_logit, dtype=torch.float64))
+    return Observed(logits, likeness, representation), labels
 
 
 def confidence(caution: Caution, rows: Observed) -> float:
@@ -85,8 +85,8 @@ def test_with_nothing_but_logits_the_thresholded_confidence_bears_witness() -> N
     held_out_logits = torch.cat([sure.expand(90, 3), unsure.expand(10, 3)])
     labels = torch.cat([torch.zeros(90), torch.ones(10)]).long()
     target_logits = torch.cat([sure.expand(50, 3), unsure.expand(50, 3)])
-    held_out = Observed(held_out_logits, torch.zeros(100).double(), None)
-    target = Observed(target_logits, torch.full((100,), -30.0).double(), None)
+    held_out = Observed(held_out_logits, torch.full((100,), 0.5).double(), None)
+    target = Observed(target_logits, torch.ones(100).double(), None)
     caution, estimate = fit_caution(held_out, labels, held_out, labels, target)
     assert estimate.cluster_agreement == pytest.approx(0.5)
     assert estimate.separation == pytest.approx(0.4, abs=0.05)

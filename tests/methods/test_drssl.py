@@ -117,3 +117,12 @@ def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
     for name, array in rounds.arrays().items():
         np.testing.assert_array_equal(resumed.pseudo_labels.arrays()[name], array)
     assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
+
+
+def test_inputs_that_are_more_like_the_source_keep_their_logits() -> None:
+    method = DistributionallyRobustSemiSupervised()
+    log_ratio = torch.tensor([3.0, 0.0, -1.0, -40.0])
+    ratio = log_ratio.exp()
+    expected = ((1 - ratio) / (1 + ratio)).clamp_min(0)
+    torch.testing.assert_close(method.likeness(log_ratio), expected)
+    assert method.likeness(log_ratio)[:2].tolist() == [0, 0]

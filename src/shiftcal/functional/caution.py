@@ -1,6 +1,7 @@
 """How cautious to be on the target, found without its labels.
 
-Let tau(x) = P(target | x) = 1 / (1 + R(x)) say how target-like an input is. Its logits are scaled by
+Let tau(x), from 0 to 1, say how target-like an input is: P(target | x) = 1 / (1 + R(x)), unless a method says
+otherwise. Its logits are scaled by
 
     log scale(x) = tau(x) (vote u(x) - caution)
 
@@ -61,8 +62,8 @@ class Observed(NamedTuple):
 
     logits: Tensor
     """(N, C) of the classifier."""
-    domain_logit: Tensor
-    """(N,) log R, of "source"."""
+    likeness: Tensor
+    """(N,) tau, how target-like each row is."""
     representation: Tensor | None
     """(N, F) in which clusters are looked for; None where nothing but the logits is known."""
 
@@ -112,13 +113,13 @@ def log_scale(caution: Caution, rows: Observed) -> Tensor:
 def _support(rows: Observed, clusters: Clusters | None) -> Tensor:
     """u (N,): the share of the predicted class among the clusters at each row."""
     if clusters is None or rows.representation is None:
-        return torch.zeros_like(rows.domain_logit)
+        return torch.zeros_like(rows.likeness)
     predicted = rows.logits.argmax(dim=-1, keepdim=True)
     return cluster_posteriors(rows.representation, clusters).gather(-1, predicted).squeeze(-1)
 
 
 def _log_scale(rows: Observed, support: Tensor, vote: Tensor, caution: Tensor | float) -> Tensor:
-    return torch.sigmoid(-rows.domain_logit) * (vote * support - caution)
+    return rows.likeness * (vote * support - caution)
 
 
 def fit_caution(

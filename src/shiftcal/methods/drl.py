@@ -166,12 +166,16 @@ class DistributionallyRobust(Method[RobustNetwork]):
         domain_logit = self._domain_logit(network, inputs, features)
         if self.ratio_strength == "auto":
             representation = network.task.backbone.representation(inputs, features)
-            rows = Observed(logits, domain_logit, representation)
+            rows = Observed(logits, self.likeness(domain_logit), representation)
             scale = log_scale(Caution(network.clusters, network.vote, network.caution), rows).exp()
         else:
             scale = density_ratio(domain_logit, self.ratio_strength)
         robust = robust_logits(logits, scale, class_regularization=self.class_regularization)
         return Outputs(robust, domain_logit.exp(), features)
+
+    def likeness(self, domain_logit: Tensor) -> Tensor:
+        """How target-like inputs are (N,), given their log R, for the strength of "auto": P(target | x)."""
+        return torch.sigmoid(-domain_logit)
 
     def conclude(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
         """Find the strength for "auto", and the accuracy that can be expected on the target."""
@@ -206,7 +210,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         def observe(batch: Tensor) -> tuple[Tensor, ...]:
             logits, features = network.task(batch)
             domain_logit = self._domain_logit(network, batch, features)
-            return logits, domain_logit, network.task.backbone.representation(batch, features)
+            return logits, self.likeness(domain_logit), network.task.backbone.representation(batch, features)
 
         values = evidence.observe(observe, inputs.subset(rows))
         chosen = np.zeros_like(rows) if labels is None else labels[rows]
