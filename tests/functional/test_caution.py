@@ -102,6 +102,19 @@ def test_without_clusters_in_the_source_the_agreement_is_not_believed() -> None:
     assert estimate.trust == 0
 
 
+def test_classes_that_the_target_lacks_do_not_split_the_clusters_of_others() -> None:
+    """Two of four classes occur; a few rows are taken for the others, as some always are."""
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    target, labels = domain(800, wrong=0.0, domain_logit=-2.0, least_margin=3, spread=2.0, seed=2)
+    half, half_labels = Observed(*(values[labels < 2] for values in target if values is not None)), labels[labels < 2]
+    taken_for_others = torch.arange(len(half_labels)) % 40 == 0
+    logits = torch.where(taken_for_others.unsqueeze(-1), half.logits.roll(2, dims=-1), half.logits)
+    _, estimate = fit_caution(source, source_labels, source, source_labels, half._replace(logits=logits))
+    true_accuracy = float((logits.argmax(dim=-1) == half_labels).double().mean())
+    assert true_accuracy == pytest.approx(0.975, abs=0.01)
+    assert estimate.cluster_agreement == pytest.approx(true_accuracy, abs=0.06)
+
+
 def test_source_like_inputs_keep_their_logits() -> None:
     caution = neutral()._replace(caution=torch.tensor(3.0, dtype=torch.float64))
     rows, _ = domain(8, wrong=0.0, domain_logit=40.0)

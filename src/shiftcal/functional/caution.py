@@ -11,7 +11,8 @@ the caution. The caution is chosen so that the mean confidence on the target is 
 there. Two witnesses tell of that accuracy:
 
 - `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
-  shift leads the classifier astray, it cuts across these clusters.
+  shift leads the classifier astray, it cuts across these clusters. A class that is predicted less than 0.15 times as
+  often as it occurs on the source is taken to be absent and has no cluster: it would be a part of another's.
 - `corrected_confidence`: the confidence on the target, corrected by what held-out source data shows to be wrong with
   it beyond chance. Without a shift it says all there is to know; under a shift it is too high.
 
@@ -50,6 +51,8 @@ VOTE = 0.5
 _FULL_SEPARATION = 0.5
 _PURITY_RANGE = (0.2, 0.5)
 _FULL_COMPACTNESS = 0.4
+# Frequency among the predictions for the target, in relation to the source, below which a class counts as absent.
+_RARE = 0.15
 _CAUTION_RANGE = (-1.0, 8.0)
 _LEAST_LOG_POWER = -8.0
 _NEGLIGIBLE = 1e-3
@@ -171,7 +174,7 @@ def estimate_accuracy(
     """Accuracy to be expected on the target; arguments as for `fit_caution`, `apart` the separation where known."""
     assert source.representation is not None
     assert target.representation is not None
-    agreement = _agreement(target.representation, clusters, target.logits.argmax(dim=-1))
+    agreement = _agreement_of_classes_that_occur(target, clusters, source_labels)
     source_clusters = cluster_by_predictions(source.representation, torch.softmax(source.logits, dim=-1))
     chance = float(source_labels.bincount().max()) / len(source_labels)
     purity = 0.0
@@ -223,6 +226,22 @@ def _share(value: float) -> float:
 
 def _agreement(representation: Tensor, clusters: Clusters, labels: Tensor) -> float:
     return float((cluster_posteriors(representation, clusters).argmax(dim=-1) == labels).double().mean())
+
+
+def _agreement_of_classes_that_occur(target: Observed, clusters: Clusters, source_labels: Tensor) -> float:
+    assert target.representation is not None
+    predicted = target.logits.argmax(dim=-1)
+    num_classes = target.logits.shape[-1]
+    frequency, source_frequency = (
+        labels.bincount(minlength=num_classes) / len(labels) for labels in (predicted, source_labels)
+    )
+    occurs = frequency >= _RARE * source_frequency
+    if occurs.all():
+        return _agreement(target.representation, clusters, predicted)
+    of_these = torch.softmax(target.logits, dim=-1)[:, occurs]
+    clusters = cluster_by_predictions(target.representation, of_these)
+    by_clusters = cluster_posteriors(target.representation, clusters).argmax(dim=-1)
+    return float((occurs.nonzero().squeeze(-1)[by_clusters] == predicted).double().mean())
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:
