@@ -115,6 +115,21 @@ def test_classes_that_the_target_lacks_do_not_split_the_clusters_of_others() -> 
     assert estimate.cluster_agreement == pytest.approx(true_accuracy, abs=0.06)
 
 
+def test_other_frequencies_of_classes_are_no_shift_of_what_the_classifier_says() -> None:
+    rows, labels = domain(1200, wrong=0.1, domain_logit=0.0)
+    source, half = (Observed(*(part[kept] for part in rows if part is not None)) for kept in halves(labels))
+    source_labels = labels[halves(labels)[0]]
+    _, estimate = fit_caution(source, source_labels, source, source_labels, half)
+    assert estimate.separation < 0.15
+    assert estimate.trust < 0.5
+
+
+def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Every other row; and of the rest those of two classes."""
+    first = torch.arange(len(labels)) // CLASSES % 2 == 0
+    return first, ~first & (labels < 2)
+
+
 def test_source_like_inputs_keep_their_logits() -> None:
     caution = neutral()._replace(caution=torch.tensor(3.0, dtype=torch.float64))
     rows, _ = domain(8, wrong=0.0, domain_logit=40.0)

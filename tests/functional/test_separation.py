@@ -27,3 +27,10 @@ def test_far_apart_is_one_and_too_few_rows_are_zero() -> None:
 def test_rows_are_evenly_spread() -> None:
     assert evenly_spread(5, 10).tolist() == [0, 1, 2, 3, 4]
     assert evenly_spread(101, 3).tolist() == [0, 50, 100]
+
+
+def test_weights_make_one_sample_like_the_other() -> None:
+    """N(0, 1) weighted by the density ratio is N(1, 1)."""
+    first, second = normal(2000, 1), normal(2000, 1, mean=1.0, seed=1)
+    assert separation(first, second, torch.exp(first[:, 0] - 0.5)) < 0.1
+    assert separation(first, second, torch.full((2000,), 3.0)) == separation(first, second)

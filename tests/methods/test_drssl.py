@@ -119,10 +119,7 @@ def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
     assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
 
 
-def test_inputs_that_are_more_like_the_source_keep_their_logits() -> None:
-    method = DistributionallyRobustSemiSupervised()
-    log_ratio = torch.tensor([3.0, 0.0, -1.0, -40.0])
-    ratio = log_ratio.exp()
-    expected = ((1 - ratio) / (1 + ratio)).clamp_min(0)
-    torch.testing.assert_close(method.likeness(log_ratio), expected)
-    assert method.likeness(log_ratio)[:2].tolist() == [0, 0]
+def test_inputs_at_the_bounds_of_the_ratio_count_as_source_or_target_alone() -> None:
+    method = DistributionallyRobustSemiSupervised(ratio_bound=4.0)
+    likeness = method.likeness(torch.tensor([4.0, 1.0, 0.25]).log())
+    torch.testing.assert_close(likeness, torch.tensor([0.0, 0.5, 1.0]))

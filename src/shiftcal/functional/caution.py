@@ -19,8 +19,9 @@ there. Two witnesses tell of that accuracy:
 The first is believed to the degree `trust`, the product of three answers between 0 and 1; the second for the rest.
 
 - Does the shift change what the classifier says? `separation`: how well its log-probabilities for held-out source
-  rows can be told from those for target rows. From 0.5 on the answer is yes. Two domains can be told apart by what
-  does not matter to the classifier (a camera, say); its outputs show what does.
+  rows can be told from those for target rows, when each predicted class counts on the source as often as on the
+  target. From 0.3 on the answer is yes. Two domains can be told apart by what does not matter to the classifier (a
+  camera, say); its outputs show what does. And a target on which other classes are frequent is no harder for that.
 - Do classes form clusters in this representation? `cluster_purity`: what the same clustering achieves on the source,
   where labels are known, corrected for chance (0: no better than the most frequent class). No at 0.2, yes from 0.5.
 - Are the target's clusters compact? `cluster_compactness`: mean cosine of a row with the centroid of its cluster.
@@ -48,11 +49,13 @@ from shiftcal.functional.separation import separation
 
 # Weight of the clusters' vote on a single input, in units of log scale, where the clusters are fully trusted.
 VOTE = 0.5
-_FULL_SEPARATION = 0.5
+_FULL_SEPARATION = 0.3
 _PURITY_RANGE = (0.2, 0.5)
 _FULL_COMPACTNESS = 0.4
 # Frequency among the predictions for the target, in relation to the source, below which a class counts as absent.
 _RARE = 0.15
+# Of a held-out row: a class that is hardly ever predicted on the source says little about its outputs.
+_LARGEST_WEIGHT = 10.0
 _CAUTION_RANGE = (-1.0, 8.0)
 _LEAST_LOG_POWER = -8.0
 _NEGLIGIBLE = 1e-3
@@ -211,7 +214,7 @@ def _weighed(
 ) -> AccuracyEstimate:
     """The two witnesses put together."""
     if apart is None:
-        apart = separation(_log_probabilities(held_out.logits), _log_probabilities(target.logits))
+        apart = _separation_of_outputs(held_out.logits, target.logits)
     trust = _share(apart / _FULL_SEPARATION) * belief
     confidence = _mean_confidence(target.logits)
     corrected = confidence + calibration_gap(held_out.logits, held_out_labels)
@@ -242,6 +245,15 @@ def _agreement_of_classes_that_occur(target: Observed, clusters: Clusters, sourc
     clusters = cluster_by_predictions(target.representation, of_these)
     by_clusters = cluster_posteriors(target.representation, clusters).argmax(dim=-1)
     return float((occurs.nonzero().squeeze(-1)[by_clusters] == predicted).double().mean())
+
+
+def _separation_of_outputs(held_out: Tensor, target: Tensor) -> float:
+    predicted = [logits.argmax(dim=-1) for logits in (held_out, target)]
+    frequency, wanted = (labels.bincount(minlength=held_out.shape[-1]) / len(labels) for labels in predicted)
+    weights = (wanted / frequency).clamp_max(_LARGEST_WEIGHT)[predicted[0]]
+    if not weights.any():
+        return 1.0
+    return separation(_log_probabilities(held_out), _log_probabilities(target), weights)
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:

@@ -22,21 +22,36 @@ _INVERSE_PENALTY = 0.01
 _MOST_ROWS = 2_000
 
 
-def separation(first: Tensor, second: Tensor) -> float:
-    """Separation of two samples (N, F) and (M, F); 0 if one of them has fewer than two rows."""
+def separation(first: Tensor, second: Tensor, first_weights: Tensor | None = None) -> float:
+    """Separation of two samples (N, F) and (M, F); 0 if one of them has fewer than two rows.
+
+    Args:
+        first: rows that count by `first_weights` (N,), or all alike.
+        second: rows that all count alike.
+        first_weights: at least 0 and not all 0.
+    """
     fewest = min(len(first), len(second))
     if fewest < 2:
         return 0.0
-    samples = [rows[evenly_spread(len(rows), _MOST_ROWS)] for rows in (first, second)]
-    is_second = np.repeat([0, 1], [len(sample) for sample in samples])
+    weights = torch.ones(len(first)) if first_weights is None else first_weights
+    first, second, weights = (
+        rows[evenly_spread(len(rows), _MOST_ROWS)] for rows in (first, second, weights / weights.mean())
+    )
+    is_second = np.repeat([0, 1], [len(first), len(second)])
+    row_weights = np.concatenate([weights.numpy(), np.ones(len(second))])
     regression = make_pipeline(
         StandardScaler(), LogisticRegression(C=_INVERSE_PENALTY, class_weight="balanced", max_iter=1000)
     )
     folds = StratifiedKFold(min(_NUM_FOLDS, fewest), shuffle=True, random_state=0)
     logits = cross_val_predict(
-        regression, torch.cat(samples).numpy(), is_second, cv=folds, method="decision_function"
+        regression,
+        torch.cat([first, second]).numpy(),
+        is_second,
+        cv=folds,
+        method="decision_function",
+        params={"logisticregression__sample_weight": row_weights},
     )
-    return max(2 * float(roc_auc_score(is_second, logits)) - 1, 0.0)
+    return max(2 * float(roc_auc_score(is_second, logits, sample_weight=row_weights)) - 1, 0.0)
 
 
 def evenly_spread(num_rows: int, most: int) -> Tensor:

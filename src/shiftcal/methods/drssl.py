@@ -24,9 +24,10 @@ everything; rows on which the clusters contradict the classifier come last. The 
 that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps, as
 FixMatch's do under a strong shift. The loss of strong views is that of the plain softmax, as in `drl`.
 
-It is tested on both domains, so caution must stay away from the source. Inputs that are more like the source keep
-their logits: tau of `shiftcal.functional.caution` is max(0, (1 - R) / (1 + R)). And the ratio has a network of its
-own, as in the paper: features of the task forget what tells CIFAR-10 from STL-10.
+It is tested on both domains, so caution should stay away from the source. Where R reaches its bound, inputs are
+taken for nothing but source or target: tau of `shiftcal.functional.caution` is P(target | x), stretched to go from 0
+to 1 over the range of R. And the ratio has a network of its own, as in the paper: features of the task forget what
+tells CIFAR-10 from STL-10.
 
 Views, settings and what is ours in them: `shiftcal.methods.consistency`.
 """
@@ -48,7 +49,7 @@ from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.drl import RobustNetwork
-from shiftcal.methods.robust_labelling import RobustLabelling, likeness_beyond_source, share_findings
+from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
 from shiftcal.models.networks import frozen_statistics
 from shiftcal.options import option
 
@@ -65,8 +66,9 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
     least_confidence: float = option(0.5, "the same with auto, where confidence is accuracy", at_least=0, at_most=1)
 
     def likeness(self, domain_logit: Tensor) -> Tensor:
-        """0 for inputs that are more like the source."""
-        return likeness_beyond_source(domain_logit)
+        """P(target | x), stretched so that it is 0 and 1 at the bounds of R."""
+        least = 1 / (1 + self.ratio_bound)
+        return (torch.sigmoid(-domain_logit) - least) / (1 - 2 * least)
 
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
         """With "auto", what the steps of the epoch may accept; None during the warm-up."""

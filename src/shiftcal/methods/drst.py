@@ -37,7 +37,7 @@ from shiftcal.functional.caution import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs, Update
 from shiftcal.methods.drl import RobustNetwork
-from shiftcal.methods.robust_labelling import RobustLabelling, likeness_beyond_source, share_findings
+from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
 from shiftcal.methods.rounds import SelfTrainingRounds
 from shiftcal.options import option
 from shiftcal.processes import mean_over_batch
@@ -76,7 +76,7 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         outputs = super().predict(network, inputs)
         if not self.by_clusters(network):
             return outputs
-        likeness = likeness_beyond_source(outputs.density_ratio.log()).unsqueeze(-1)
+        likeness = _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
         scores = self.label_scores(network, inputs, outputs, likeness)
         return outputs._replace(logits=network.sharpness**likeness * scores)
 
@@ -93,7 +93,7 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
 
         def observe(inputs: Tensor) -> tuple[Tensor, Tensor]:
             outputs = self.predict(network, inputs)
-            return outputs.logits, likeness_beyond_source(outputs.density_ratio.log()).unsqueeze(-1)
+            return outputs.logits, _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
 
         scores, likeness = (values.double() for values in evidence.observe(observe, evidence.target.inputs))
         return power_for_confidence(scores, accuracy, likeness)
@@ -117,3 +117,8 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         rows, labels = select_class_balanced(probabilities, portion)
         soft_labels = probabilities[rows].float().numpy() if self.soft_labels else None
         return PseudoLabels(rows.numpy(), labels.numpy(), soft_labels)
+
+
+def _likeness_to_target(density_ratio: Tensor) -> Tensor:
+    """t of (N,) ratios R: 0 for inputs that are more like the source, towards 1 as R falls."""
+    return ((1 - density_ratio) / (1 + density_ratio)).clamp_min(0)

@@ -79,8 +79,3 @@ def share_findings(network: RobustNetwork, outlook: EpochOutlook) -> None:
     if outlook.trained_network is not network:
         for name, value in network.named_buffers(recurse=False):
             outlook.trained_network.get_buffer(name).copy_(value)
-
-
-def likeness_beyond_source(domain_logit: Tensor) -> Tensor:
-    """t = max(0, (1 - R) / (1 + R)) of (N,) log R: 0 for inputs that are more like the source, 1 as R falls to 0."""
-    return (-domain_logit / 2).tanh().clamp_min(0)
