@@ -4,7 +4,8 @@
 
 A row for each method, wanted coverage and witness, the mean over tasks and seeds: "source" is weighted conformal
 prediction by held-out source rows and the learned ratio, "target" the probabilities of the target's own rows, "both"
-what `predict_set` does. Labels of the target are for the coverage alone.
+what `predict_set` does, with thresholds from the rows that are evaluated. Labels of the target are for the coverage
+alone.
 """
 
 from __future__ import annotations

@@ -109,24 +109,8 @@ def measure(task: Task, model_name: str, seed: int) -> list[dict[str, Any]]:
     return records
 
 
-def table(records: list[dict[str, Any]]) -> str:
-    """Means over tasks and seeds, by model and calibration."""
-    lines = [
-        "| data | model | calibration | accuracy | ECE | Brier | NLL | error AUROC |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    by_kind: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for row in records:
-        kind = "features" if "features" in row["task"] else "digits"
-        by_kind.setdefault((kind, row["model"], row["calibration"]), []).append(row)
-    for names, rows in by_kind.items():
-        mean = [np.mean([float(row[name]) for row in rows]) for name in METRICS]
-        lines.append(f"| {' | '.join(names)} | " + " | ".join(f"{value:.3f}" for value in mean) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
-    """Run what is missing, then write the table."""
+    """Run what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default="office-31-features,office-home-features")
     parser.add_argument("--models", default=",".join(MODELS))
@@ -152,9 +136,6 @@ def main() -> None:
             writer.writerows(measure(task, model, seed))
             stream.flush()
             bar.update()
-    text = table(list(csv.DictReader(results.open())))
-    (arguments.out / "table.md").write_text(text)
-    print(text)
 
 
 if __name__ == "__main__":

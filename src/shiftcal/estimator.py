@@ -132,9 +132,10 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Sets of labels that hold the true one with a probability of `coverage` on the target.
 
-        The larger of two sets: by weighted conformal prediction with the learned density ratio, and by the
-        probabilities of the target's own rows (`shiftcal.functional.conformal`). The coverage is as good as the
-        better of the two, ratio or calibration.
+        Sets by weighted conformal prediction with the learned density ratio, where the held-out source rows suffice
+        for it, and nowhere smaller than by the probabilities of the target's own rows
+        (`shiftcal.functional.conformal`). On a target far from the source these decide, and the coverage is as good
+        as their calibration.
 
         Args:
             X: inputs.

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.errors import CheckpointError, InvalidInputError
-from shiftcal.functional.conformal import Conformity, conformity
+from shiftcal.functional.conformal import MOST_TARGET_ROWS, Conformity, conformity
+from shiftcal.functional.separation import evenly_spread
 from shiftcal.methods.base import Outputs
 from shiftcal.models.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.models.networks import Blueprint
@@ -96,9 +97,14 @@ class FittedModel:
             torch.softmax(held_out.logits.double(), dim=-1),
             torch.from_numpy(validation.labels),
             1 / held_out.density_ratio,
-            None if target is None else torch.softmax(self.predict(target.inputs).logits.double(), dim=-1),
+            None if target is None else self._some_probabilities(target.inputs),
         )
         return replace(self, conformity=found)
+
+    def _some_probabilities(self, inputs: Inputs) -> Tensor:
+        """Of as many rows, evenly spread, as prediction sets need."""
+        rows = evenly_spread(len(inputs), MOST_TARGET_ROWS).numpy()
+        return torch.softmax(self.predict(inputs.subset(rows)).logits.double(), dim=-1)
 
     def _raw_outputs(self, inputs: Inputs) -> Outputs:
         training = self.recipe.training

@@ -124,6 +124,30 @@ def test_other_frequencies_of_classes_are_no_shift_of_what_the_classifier_says()
     assert estimate.trust < 0.5
 
 
+@pytest.mark.parametrize("num_shared", [0, 1, 9])
+def test_outputs_with_hardly_a_predicted_class_in_common_are_wholly_apart(num_shared: int) -> None:
+    source, source_labels = domain(5000, wrong=0.0, domain_logit=2.0)
+    target, target_labels = domain(400, wrong=0.0, domain_logit=-2.0, seed=1)
+    kept = torch.cat([(source_labels != 0).nonzero(), (source_labels == 0).nonzero()[:num_shared]]).squeeze(-1)
+    held_out, labels = Observed(*(part[kept] for part in source if part is not None)), source_labels[kept]
+    one_class = Observed(*(part[target_labels == 0] for part in target if part is not None))
+    _, estimate = fit_caution(source, source_labels, held_out, labels, one_class)
+    assert estimate.separation == 1
+
+
+def test_classes_that_occur_nowhere_change_nothing() -> None:
+    """A model may know classes that neither sample has."""
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    target, _ = domain(400, wrong=0.3, domain_logit=-2.0, least_margin=4, seed=2)
+
+    def with_more(rows: Observed) -> Observed:
+        return rows._replace(logits=torch.cat([rows.logits, torch.full((len(rows.logits), 8), -9.0).double()], dim=1))
+
+    plain = fit_caution(source, source_labels, source, source_labels, target)[1]
+    more = fit_caution(*2 * (with_more(source), source_labels), with_more(target))[1]
+    assert more.cluster_agreement == pytest.approx(plain.cluster_agreement, abs=0.01)
+
+
 def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
     """Every other row; and of the rest those of two classes."""
     first = torch.arange(len(labels)) // CLASSES % 2 == 0

@@ -210,6 +210,11 @@ class TestTwoWitnesses:
                 share = float(sets[torch.arange(20_000), labels].double().mean())
                 assert share == pytest.approx(max(coverage, accuracy), abs=0.02)
 
+    @pytest.mark.parametrize("target", [torch.zeros(0, 5), torch.full((3, 5), torch.nan)])
+    def test_a_target_without_rows_or_numbers_is_refused(self, target: torch.Tensor) -> None:
+        with pytest.raises(InvalidInputError, match="target must"):
+            conformity(torch.eye(5), torch.arange(5), torch.ones(5), target)
+
     def test_held_out_rows_can_only_make_sets_larger(self) -> None:
         sure = torch.tensor([[0.98, 0.01, 0.01]]).double().expand(50, 3)
         wrong_at_times = torch.tensor(([0] * 4 + [1]) * 10)

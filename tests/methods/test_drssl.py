@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -119,7 +120,24 @@ def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
     assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
 
 
-def test_inputs_at_the_bounds_of_the_ratio_count_as_source_or_target_alone() -> None:
+def test_inputs_at_the_bounds_of_the_ratio_count_as_source_or_target_alone(blueprint: Blueprint) -> None:
     method = DistributionallyRobustSemiSupervised(ratio_bound=4.0)
-    likeness = method.likeness(torch.tensor([4.0, 1.0, 0.25]).log())
-    torch.testing.assert_close(likeness, torch.tensor([0.0, 0.5, 1.0]))
+    torch.testing.assert_close(method.likeness(torch.tensor([4.0, 1.0, 0.25]).log()), torch.tensor([0.0, 0.5, 1.0]))
+    network = method.build(blueprint).eval()
+    network.caution.fill_(1.0)
+    assert network.ratio is not None
+    inputs = torch.randn(5, 4)
+    with torch.no_grad():
+        plain = network.task(inputs)[0]
+        for logit, scale in ((1e6, 1.0), (-1e6, math.exp(-1))):
+            with mock.patch.object(RobustNetwork, "domain_logit", return_value=torch.full((5,), logit)):
+                outputs = method.predict(network, inputs)
+            # The predictive form centres logits over the classes.
+            centred = plain - plain.mean(dim=1, keepdim=True)
+            torch.testing.assert_close(outputs.logits - outputs.logits.mean(dim=1, keepdim=True), scale * centred)
+
+
+def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:
+    ratio = DistributionallyRobustSemiSupervised().build(blueprint).ratio
+    assert ratio is not None
+    assert "backbone" in ratio

@@ -103,6 +103,9 @@ def test_selected_images_are_shown_in_strong_views_and_the_source_as_it_is(num_c
     *_, plain = DistributionallyRobustSelfTraining(strong_views=False).training_step(network, batch)
     assert update.loss.item() == same.loss.item()
     assert update.loss.item() != plain.loss.item()
+    fixed = [DistributionallyRobustSelfTraining(ratio_strength=1, strong_views=views) for views in (True, False)]
+    with_views, without = (list(method.training_step(network, batch))[-1].loss.item() for method in fixed)
+    assert with_views == without
 
 
 def test_with_a_fixed_strength_there_are_no_clusters(blueprint: Blueprint, features: ShiftProblem) -> None:
@@ -117,10 +120,11 @@ def test_with_a_fixed_strength_there_are_no_clusters(blueprint: Blueprint, featu
     assert not network.centroids.any()
 
 
+@pytest.mark.parametrize("cluster_labels", [True, False])
 def test_a_taught_classifier_remembers_what_was_expected_of_it_before(
-    blueprint: Blueprint, features: ShiftProblem
+    cluster_labels: bool, blueprint: Blueprint, features: ShiftProblem
 ) -> None:
-    method = DistributionallyRobustSelfTraining()
+    method = DistributionallyRobustSelfTraining(cluster_labels=cluster_labels)
     network = method.build(blueprint).eval()
     method.choose_pseudo_labels(network, outlook(method, network, features, 3))
     before = method.find_strength(network, outlook(method, network, features, 3).evidence)["estimated_accuracy"]

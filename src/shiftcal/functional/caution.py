@@ -12,7 +12,8 @@ there. Two witnesses tell of that accuracy:
 
 - `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
   shift leads the classifier astray, it cuts across these clusters. A class that is predicted less than 0.15 times as
-  often as it occurs on the source is taken to be absent and has no cluster: it would be a part of another's.
+  often as it occurs on the source is taken to be absent and has no cluster in this count: it would be a part of
+  another's.
 - `corrected_confidence`: the confidence on the target, corrected by what held-out source data shows to be wrong with
   it beyond chance. Without a shift it says all there is to know; under a shift it is too high.
 
@@ -56,6 +57,8 @@ _FULL_COMPACTNESS = 0.4
 _RARE = 0.15
 # Of a held-out row: a class that is hardly ever predicted on the source says little about its outputs.
 _LARGEST_WEIGHT = 10.0
+# Held-out rows with a class that is predicted on the target: with fewer, the two have nothing in common.
+_FEWEST_ROWS = 10
 _CAUTION_RANGE = (-1.0, 8.0)
 _LEAST_LOG_POWER = -8.0
 _NEGLIGIBLE = 1e-3
@@ -238,7 +241,7 @@ def _agreement_of_classes_that_occur(target: Observed, clusters: Clusters, sourc
     frequency, source_frequency = (
         labels.bincount(minlength=num_classes) / len(labels) for labels in (predicted, source_labels)
     )
-    occurs = frequency >= _RARE * source_frequency
+    occurs = (frequency > 0) & (frequency >= _RARE * source_frequency)
     if occurs.all():
         return _agreement(target.representation, clusters, predicted)
     of_these = torch.softmax(target.logits, dim=-1)[:, occurs]
@@ -251,9 +254,10 @@ def _separation_of_outputs(held_out: Tensor, target: Tensor) -> float:
     predicted = [logits.argmax(dim=-1) for logits in (held_out, target)]
     frequency, wanted = (labels.bincount(minlength=held_out.shape[-1]) / len(labels) for labels in predicted)
     weights = (wanted / frequency).clamp_max(_LARGEST_WEIGHT)[predicted[0]]
-    if not weights.any():
+    counts = weights > 0
+    if counts.sum() < _FEWEST_ROWS:
         return 1.0
-    return separation(_log_probabilities(held_out), _log_probabilities(target), weights)
+    return separation(_log_probabilities(held_out[counts]), _log_probabilities(target), weights[counts])
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:

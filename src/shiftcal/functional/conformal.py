@@ -26,7 +26,7 @@ probabilities of the target's own rows. If they are calibrated, row x has the la
     t = the `coverage` quantile of  1/M sum_x sum_y p_y(x) delta(s(x, y))
 
 makes sets that hold the true class with probability `coverage`; this is as good as the calibration is. Of the two
-thresholds the larger one counts, the second alone where the first is infinite.
+thresholds the larger one counts, and the second alone where the first is infinite: a set of every class is of no use.
 
 A set may come out empty where the model is surer than it was on nearly all held-out rows. The most likely class is
 always put in: this can only raise the coverage. NumPy arrays in give NumPy arrays out, tensors give tensors on the
@@ -55,7 +55,7 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 _ROUNDING = 1e-12
 # Steps of coverage for which a threshold is kept, and rows that these are found from: more would change nothing.
 _STEPS = 1_000
-_MOST_TARGET_ROWS = 10_000
+MOST_TARGET_ROWS = 10_000
 
 
 class Conformity(NamedTuple):
@@ -105,13 +105,15 @@ def conformity(held_out: Tensor, labels: Tensor, weights: Tensor, target: Tensor
     """
     expected = None
     if target is not None:
-        rows = target[evenly_spread(len(target), _MOST_TARGET_ROWS)].double().cpu().numpy()
+        rows = _numpy(target, "target", 2)
+        rows = rows[evenly_spread(len(rows), MOST_TARGET_ROWS).numpy()]
         scores, mass = (values.ravel() for values in (class_scores(rows, "lac"), rows))
         order = np.argsort(scores, kind="stable")
         cumulative = np.cumsum(mass[order])
         ranks = np.searchsorted(cumulative, np.linspace(0, cumulative[-1], _STEPS + 1) * (1 - _ROUNDING))
         expected = from_numpy(scores[order][ranks])
-    return Conformity(conformity_scores(held_out.double(), labels, "lac"), weights.double(), expected)
+    scores = conformity_scores(_numpy(held_out, "held_out", 2), labels, "lac")
+    return Conformity(from_numpy(scores), from_numpy(_checked_weights(weights, "weights", 1)), expected)
 
 
 def conformity_scores(

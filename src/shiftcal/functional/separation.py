@@ -28,7 +28,7 @@ def separation(first: Tensor, second: Tensor, first_weights: Tensor | None = Non
     Args:
         first: rows that count by `first_weights` (N,), or all alike.
         second: rows that all count alike.
-        first_weights: at least 0 and not all 0.
+        first_weights: above 0.
     """
     fewest = min(len(first), len(second))
     if fewest < 2:

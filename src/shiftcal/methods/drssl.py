@@ -7,7 +7,7 @@ IJCAI 2023, arXiv 2010.05784, section on semi-supervised learning:
          + w mean_target 1[ max p >= t ] cross_entropy( f(strong x), argmax p ),   t = threshold
     p    = f(weak x)
 
-f is the predictive form of `drl` with the joint ratio, which is trained on weak views of both domains. This is the
+f is the predictive form of `drl` with the joint ratio, which is trained on both domains as they are. This is the
 paper's own form: `ratio_strength` with a number, such as 1.
 
 With `ratio_strength="auto"` what is known of the target is found anew before each epoch after a short warm-up, by
@@ -85,7 +85,7 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
         return PseudoLabels(rows.numpy(), labels[rows].numpy())
 
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
-        """The ratio on weak views, then labels and pseudo-labels with the new ratio."""
+        """The ratio, then labels and pseudo-labels on views with the new ratio."""
         assert batch.target_inputs is not None
         labelled, weak, strong = classify_views(network.task, batch)
         yield self.ratio_update(network, batch, labelled.features.detach(), weak)

@@ -15,11 +15,10 @@ Clusters of the target have no say on inputs that are more like the source, and 
 target the accuracy that is to be expected there.
 
 Selected images are shown in strong views (`shiftcal.data.views`): of a picture that it labelled itself the network
-learns something new. This too is ours.
+learns something new. This too is ours. Images of other than 1 or 3 channels have weak views only.
 
-The paper's own form has neither: `cluster_labels=False` and `strong_views=False`, with `ratio_strength=1` and a
-`class_regularization` above 0. Also ours, and off by default: soft labels, and weights for source rows by their
-likeness to the target.
+The paper's own form, without all this, is `ratio_strength=1` with a `class_regularization` above 0. Also ours, and
+off by default: soft labels, and weights for source rows by their likeness to the target.
 """
 
 from __future__ import annotations
@@ -47,7 +46,9 @@ from shiftcal.processes import mean_over_batch
 class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
     """DRST: self-training on the target rows that DRL is surest of, class by class."""
 
-    strong_views: bool = option(True, "change selected images at random, and strongly, each time they are shown")
+    strong_views: bool = option(
+        True, "change selected images at random, and strongly, when they are shown (needs ratio_strength auto)"
+    )
     soft_labels: bool = option(False, "train on p itself instead of its largest entry (needs ratio_strength auto)")
     ratio_weight: float = option(
         0.0, "source rows count by R to the power of minus this (needs ratio_strength auto)", at_least=0
@@ -63,7 +64,9 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
 
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
         """As `drl`, with strong views of pseudo-labelled images."""
-        if self.strong_views and network.task.backbone.takes_images and batch.is_pseudo.any():
+        # With a fixed strength pseudo-labelled rows are source to the ratio, which would learn to tell views.
+        wanted = self.strong_views and self.ratio_strength == "auto" and network.task.backbone.takes_images
+        if wanted and batch.is_pseudo.any():
             # All rows are changed, so that what is random in a row does not depend on which rows are selected.
             can_be_strong = batch.source_inputs.shape[1] in (1, 3)
             changed = (batch.views.strong if can_be_strong else batch.views.weak)(batch.source_inputs)
@@ -76,9 +79,9 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         outputs = super().predict(network, inputs)
         if not self.by_clusters(network):
             return outputs
-        likeness = _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
-        scores = self.label_scores(network, inputs, outputs, likeness)
-        return outputs._replace(logits=network.sharpness**likeness * scores)
+        part = _part_of_clusters(outputs.density_ratio).unsqueeze(-1)
+        scores = self.label_scores(network, inputs, outputs, part)
+        return outputs._replace(logits=network.sharpness**part * scores)
 
     def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
         """As `drl`, and how sharp predictions together with the clusters may be."""
@@ -93,7 +96,7 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
 
         def observe(inputs: Tensor) -> tuple[Tensor, Tensor]:
             outputs = self.predict(network, inputs)
-            return outputs.logits, _likeness_to_target(outputs.density_ratio).unsqueeze(-1)
+            return outputs.logits, _part_of_clusters(outputs.density_ratio).unsqueeze(-1)
 
         scores, likeness = (values.double() for values in evidence.observe(observe, evidence.target.inputs))
         return power_for_confidence(scores, accuracy, likeness)
@@ -119,6 +122,6 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         return PseudoLabels(rows.numpy(), labels.numpy(), soft_labels)
 
 
-def _likeness_to_target(density_ratio: Tensor) -> Tensor:
+def _part_of_clusters(density_ratio: Tensor) -> Tensor:
     """t of (N,) ratios R: 0 for inputs that are more like the source, towards 1 as R falls."""
     return ((1 - density_ratio) / (1 + density_ratio)).clamp_min(0)
