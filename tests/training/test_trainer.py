@@ -16,6 +16,7 @@ from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.models.networks import Classifier
 from shiftcal.recipe import Recipe
+from shiftcal.training.options import TrainingOptions
 from shiftcal.training.trainer import Predict, _moving_average
 
 
@@ -255,3 +256,18 @@ def test_history_has_losses_and_validation_and_is_plain(features: ShiftProblem) 
             record
         )
     json.dumps(history)
+
+
+@pytest.mark.parametrize(
+    ("given", "classes", "mirrored"),
+    [
+        ("auto", tuple(range(10)), False),
+        ("auto", ("a", "b"), False),
+        ("auto", ("cat", "dog"), True),
+        ("auto", tuple(range(11)), True),
+        (True, (0, 1), True),
+        (False, ("cat", "dog"), False),
+    ],
+)
+def test_signs_are_not_mirrored_unless_asked(given: Any, classes: tuple[Any, ...], mirrored: bool) -> None:
+    assert TrainingOptions(horizontal_flip=given).mirrors(classes) is mirrored

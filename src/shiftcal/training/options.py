@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,11 +39,22 @@ class TrainingOptions:
         0.1, "share of each source class held out for calibrators and the report", at_least=0, below=1
     )
     num_workers: int = option(0, "processes that load image files", at_least=0)
-    horizontal_flip: bool = option(True, "whether random views may be mirrored; false for digits and text")
+    horizontal_flip: bool | Literal["auto"] = option(
+        "auto", "whether random views may be mirrored; auto: unless all classes are single characters, as digits are"
+    )
     flip_average: bool = option(
         False, "predict images by the mean with their mirror images; false for digits and text"
     )
     checkpoint_seconds: float = option(10.0, "shortest time between checkpoints at the ends of epochs", at_least=0)
+
+    def mirrors(self, classes: Sequence[Hashable]) -> bool:
+        """Whether random views of images of these classes are mirrored.
+
+        Signs are not the same in a mirror. Classes that are only numbered, 0 to 9, do without mirror images too.
+        """
+        if self.horizontal_flip == "auto":
+            return any(len(str(label)) > 1 for label in classes)
+        return self.horizontal_flip
 
     def steps_per_epoch(self, num_source: int) -> int:
         """Batches that make up one pass over the source, or as many as are asked for."""

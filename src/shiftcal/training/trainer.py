@@ -104,7 +104,7 @@ class Trainer:
             seed=options.random_state,
             rank=fabric.global_rank,
             world_size=fabric.world_size,
-            horizontal_flip=options.horizontal_flip,
+            horizontal_flip=options.mirrors(problem.source.classes),
             num_workers=options.num_workers,
         )
 
