@@ -5,7 +5,7 @@
     SHIFTCAL_DATA=... python benchmarks/other_shifts.py --packages FOLDER --out benchmarks/other_shifts
 
 Tasks of the group "looked at" were among those on which errors were looked at, with target labels, while the rule was
-being settled. Those of the group "untouched" were chosen and run after it was.
+being settled. Those of the group "untouched" were chosen after it was, and not looked at when it was changed later.
 
 What is finished is kept: the same command goes on.
 
