@@ -95,17 +95,14 @@ class ShiftScaling:
         """Probabilities (K, C) and density ratio (K,) for rows of either domain."""
         rows = self._observed(logits, features)
         scale = log_scale(self.caution, rows).exp()
-        return torch.softmax(scale.unsqueeze(-1) * rows.logits, dim=-1), self._domain_logit(logits, features).exp()
+        return torch.softmax(scale.unsqueeze(-1) * rows.logits, dim=-1), 1 / rows.likeness - 1
 
     def _rows(self, logits: Tensor, features: Tensor | None) -> Tensor:
         """What the density ratio is a function of: the features or, without any, what the model says."""
         return torch.log_softmax(logits.double(), dim=-1) if features is None else features.double()
 
-    def _domain_logit(self, logits: Tensor, features: Tensor | None) -> Tensor:
-        return torch.from_numpy(self.log_ratio(self._rows(logits, features).numpy()))
-
     def _observed(self, logits: Tensor, features: Tensor | None) -> Observed:
-        likeness = torch.sigmoid(-self._domain_logit(logits, features))
+        likeness = torch.sigmoid(-torch.from_numpy(self.log_ratio(self._rows(logits, features).numpy())))
         representation = None if features is None or self.units is None else features.double() / self.units
         return Observed(logits.double() / self.temperature, likeness, representation)
 
@@ -167,14 +164,12 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source_features = features_of(self.model, X_source, self.features)
         target_features = features_of(self.model, X_target, self.features)
         self._reduction = _sparse_reduction(source_features, target_features)
-        self._scaling = ShiftScaling().fit(
-            source_logits, self._dense(source_features), codes, target_logits, self._dense(target_features)
+        source, target = (source_logits, self._dense(source_features)), (target_logits, self._dense(target_features))
+        self._scaling = ShiftScaling().fit(*source, codes, *target)
+        (probabilities, ratio), (target_probabilities, _) = (
+            self._scaling.calibrate(*domain) for domain in (source, target)
         )
-        source, target = (
-            self._scaling.calibrate(logits, self._dense(features))
-            for logits, features in ((source_logits, source_features), (target_logits, target_features))
-        )
-        self._conformity = conformity(source[0], codes, 1 / source[1], target[0])
+        self._conformity = conformity(probabilities, codes, 1 / ratio, target_probabilities)
         self.findings_: Mapping[str, float] = self._scaling.findings
         self.estimated_accuracy_ = self.findings_["estimated_accuracy"]
         self.verdict_ = verdict_on_estimate(self.findings_)

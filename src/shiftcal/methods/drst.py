@@ -98,8 +98,8 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
             outputs = self.predict(network, inputs)
             return outputs.logits, _part_of_clusters(outputs.density_ratio).unsqueeze(-1)
 
-        scores, likeness = (values.double() for values in evidence.observe(observe, evidence.target.inputs))
-        return power_for_confidence(scores, accuracy, likeness)
+        scores, part = (values.double() for values in evidence.observe(observe, evidence.target.inputs))
+        return power_for_confidence(scores, accuracy, part)
 
     def task_loss(self, logits: Tensor, batch: Batch, domain_logit: Tensor) -> Tensor:
         """As `drl`; with soft labels, and with weights of mean one that favour source rows like the target."""
