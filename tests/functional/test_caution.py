@@ -115,6 +115,17 @@ def test_classes_that_the_target_lacks_do_not_split_the_clusters_of_others() -> 
     assert estimate.cluster_agreement == pytest.approx(true_accuracy, abs=0.06)
 
 
+def test_a_classifier_that_ran_into_one_class_is_not_believed() -> None:
+    """All four classes occur, one is predicted: three quarters of the source can't be absent."""
+    source, source_labels = domain(400, wrong=0.0, domain_logit=2.0)
+    target, labels = domain(800, wrong=0.0, domain_logit=-2.0, least_margin=3, seed=2)
+    # Each row keeps a trace of its class, by which the clusters can be told.
+    collapsed = target._replace(logits=0.5 * target.logits + torch.tensor([9.0, 0, 0, 0]).double())
+    assert (collapsed.logits.argmax(dim=-1) == 0).all()
+    _, estimate = fit_caution(source, source_labels, source, source_labels, collapsed)
+    assert estimate.accuracy == pytest.approx(float((labels == 0).double().mean()), abs=0.1)
+
+
 def test_other_frequencies_of_classes_are_no_shift_of_what_the_classifier_says() -> None:
     rows, labels = domain(1200, wrong=0.1, domain_logit=0.0)
     source, half = (Observed(*(part[kept] for part in rows if part is not None)) for kept in halves(labels))

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.data.inputs import Inputs
+from shiftcal.data.domains import UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs, Inputs
 from shiftcal.data.views import ViewMaker
 from shiftcal.fitting import fit_model
 from shiftcal.functional.caution import VOTE
@@ -15,12 +16,14 @@ from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
+from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
+from shiftcal.methods.robust_labelling import RobustLabelling
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
 
-TRUST = 0.4
+TRUST, SEPARATION = 0.4, 0.15
 
 
 def rows_of(inputs: Inputs) -> Tensor:
@@ -28,12 +31,12 @@ def rows_of(inputs: Inputs) -> Tensor:
 
 
 class Trusting(DistributionallyRobustSelfTraining):
-    """Finds what it would find, but believes the clusters to a known degree."""
+    """Finds what it would find, but believes the clusters to a known degree, and sees a known degree of shift."""
 
     def find_strength(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
         findings = super().find_strength(network, evidence)
         network.vote.fill_(VOTE * TRUST)
-        return findings
+        return {**findings, "separation": SEPARATION}
 
 
 def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: int) -> EpochOutlook:
@@ -53,11 +56,12 @@ def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: i
     return EpochOutlook(epoch, 10, predict, predict, torch.from_numpy(problem.source.labels), evidence, network)
 
 
+@pytest.mark.parametrize("align_classes", [True, False])
 @pytest.mark.parametrize("cluster_labels", [True, False])
-def test_labels_come_from_the_robust_prediction_and_the_clusters(
-    cluster_labels: bool, blueprint: Blueprint, features: ShiftProblem
+def test_labels_come_from_the_robust_prediction_the_clusters_and_the_frequency_of_classes(
+    cluster_labels: bool, align_classes: bool, blueprint: Blueprint, features: ShiftProblem
 ) -> None:
-    method = Trusting(cluster_labels=cluster_labels, warmup_share=0.3)
+    method = Trusting(cluster_labels=cluster_labels, align_classes=align_classes, warmup_share=0.3)
     network = method.build(blueprint).eval()
     assert method.choose_pseudo_labels(network, outlook(method, network, features, 2)) is None
     chosen = method.choose_pseudo_labels(network, outlook(method, network, features, 3))
@@ -70,9 +74,39 @@ def test_labels_come_from_the_robust_prediction_and_the_clusters(
         if cluster_labels:
             representation = network.task.backbone.representation(target, target)
             scores = scores * (TRUST * cluster_log_posteriors(representation, network.clusters).double()).exp()
+            scores = scores / scores.sum(dim=-1, keepdim=True)
+    if align_classes:
+        wanted = torch.from_numpy(features.source.labels).bincount() / len(features.source.labels)
+        # A separation of 0.3 is a full shift.
+        scores = scores * (wanted / scores.mean(dim=0)) ** (SEPARATION / 0.3)
     rows, labels = select_class_balanced(scores / scores.sum(dim=-1, keepdim=True), method.first_portion)
     np.testing.assert_array_equal(chosen.rows, rows.numpy())
     np.testing.assert_array_equal(chosen.labels, labels.numpy())
+
+
+@pytest.mark.parametrize(
+    "method_class", [DistributionallyRobustSelfTraining, DistributionallyRobustSemiSupervised], ids=["drst", "drssl"]
+)
+def test_a_class_that_takes_the_rows_of_others_has_its_part_of_the_labels_alone(
+    method_class: type[RobustLabelling], features: ShiftProblem
+) -> None:
+    """The target is moved towards a class, and so most of it is taken for that."""
+    assert features.target is not None
+    moved = ArrayInputs(rows_of(features.target.inputs) + torch.tensor([3.0, 0, 0, 0]))
+    problem = ShiftProblem(features.source, UnlabelledDomain("target", moved))
+    network = fit_model(problem, Recipe.from_names("drl", training={"epochs": 10})).network
+    assert isinstance(network, RobustNetwork)
+    options: dict[str, Any] = {"last_portion": 1.0, "cluster_labels": False}
+    if method_class is DistributionallyRobustSemiSupervised:
+        options |= {"least_confidence": 0.0, "ratio_network": "shared"}
+
+    def largest_share(*, align_classes: bool) -> float:
+        method = method_class(align_classes=align_classes, **options)
+        chosen = method.choose_pseudo_labels(network, outlook(method, network, problem, 9))
+        assert chosen is not None
+        return float(np.bincount(chosen.labels).max() / len(chosen.labels))
+
+    assert largest_share(align_classes=True) < largest_share(align_classes=False) - 0.1
 
 
 def test_clusters_of_features_that_the_network_learns_label_nothing_unless_asked(blueprint: Blueprint) -> None:
@@ -177,7 +211,7 @@ def test_source_rows_count_by_their_likeness_to_the_target(batch: Batch) -> None
 
 
 def test_predictions_are_made_together_with_the_clusters(blueprint: Blueprint, features: ShiftProblem) -> None:
-    """(f q^(trust t))^(s^t), with s such that the mean confidence on the target is the accuracy to be expected."""
+    """(f (q^trust b)^t)^(s^t), with s such that the mean confidence on the target is the accuracy to be expected."""
     method = DistributionallyRobustSelfTraining()
     network = seeded(method, blueprint)
     assert features.target is not None
@@ -193,7 +227,8 @@ def test_predictions_are_made_together_with_the_clusters(blueprint: Blueprint, f
         shares = cluster_log_posteriors(network.task.backbone.representation(target, target), network.clusters)
         predicted = torch.softmax(method.predict(network, target).logits, dim=-1)
     likeness = ((1 - robust.density_ratio) / (1 + robust.density_ratio)).clamp_min(0).unsqueeze(-1)
-    scores = robust.logits.log_softmax(dim=-1) + findings["trust"] * likeness * shares
+    assert network.class_balance.any()
+    scores = robust.logits.log_softmax(dim=-1) + likeness * (findings["trust"] * shares + network.class_balance)
     expected = torch.softmax(network.sharpness**likeness * scores, dim=-1)
     torch.testing.assert_close(predicted, expected, rtol=1e-4, atol=1e-5)
     # Rows more like the source keep their confidence, so the mean may end a little above.

@@ -13,7 +13,8 @@ there. Two witnesses tell of that accuracy:
 - `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
   shift leads the classifier astray, it cuts across these clusters. A class that is predicted less than 0.15 times as
   often as it occurs on the source is taken to be absent and has no cluster in this count: it would be a part of
-  another's.
+  another's. Where that would hold for more than two thirds of the source, the shift has driven the classifier into
+  a few classes, and all of them count.
 - `corrected_confidence`: the confidence on the target, corrected by what held-out source data shows to be wrong with
   it beyond chance. Without a shift it says all there is to know; under a shift it is too high.
 
@@ -55,6 +56,8 @@ _PURITY_RANGE = (0.2, 0.5)
 _FULL_COMPACTNESS = 0.4
 # Frequency among the predictions for the target, in relation to the source, below which a class counts as absent.
 _RARE = 0.15
+# Share of the source that the target may lack: a classifier that predicts hardly any of its classes is not believed.
+_MOST_ABSENT = 2 / 3
 # Of a held-out row: a class that is hardly ever predicted on the source says little about its outputs.
 _LARGEST_WEIGHT = 10.0
 # Held-out rows with a class that is predicted on the target: with fewer, the two have nothing in common.
@@ -191,6 +194,11 @@ def estimate_accuracy(
     return _weighed(held_out, held_out_labels, target, agreement, belief, purity, compact, apart)
 
 
+def degree_of_shift(apart: float) -> float:
+    """How far a shift changes what the classifier says, from 0 to 1, given the separation of its outputs."""
+    return _share(apart / _FULL_SEPARATION)
+
+
 def belief_in_clusters(purity: float, compact: float) -> float:
     """How far clusters can be believed that achieve this purity on the source and are this compact on the target."""
     low, high = _PURITY_RANGE
@@ -218,7 +226,7 @@ def _weighed(
     """The two witnesses put together."""
     if apart is None:
         apart = _separation_of_outputs(held_out.logits, target.logits)
-    trust = _share(apart / _FULL_SEPARATION) * belief
+    trust = degree_of_shift(apart) * belief
     confidence = _mean_confidence(target.logits)
     corrected = confidence + calibration_gap(held_out.logits, held_out_labels)
     expected = trust * witness + (1 - trust) * corrected
@@ -242,7 +250,7 @@ def _agreement_of_classes_that_occur(target: Observed, clusters: Clusters, sourc
         labels.bincount(minlength=num_classes) / len(labels) for labels in (predicted, source_labels)
     )
     occurs = (frequency > 0) & (frequency >= _RARE * source_frequency)
-    if occurs.all():
+    if occurs.all() or source_frequency[~occurs].sum() > _MOST_ABSENT:
         return _agreement(target.representation, clusters, predicted)
     of_these = torch.softmax(target.logits, dim=-1)[:, occurs]
     clusters = cluster_by_predictions(target.representation, of_these)

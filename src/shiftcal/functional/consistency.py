@@ -49,6 +49,11 @@ def align_probabilities(probabilities: Tensor, wanted: Tensor, found: Tensor) ->
 
     Distribution alignment: where `found` is the mean of the probabilities, the mean afterwards is close to `wanted`.
     """
-    # As in the authors' code: a class that is found nowhere must not take all.
-    aligned = probabilities * (wanted + 1e-6) / (found + 1e-6)
+    aligned = probabilities * log_alignment(wanted, found).exp()
     return aligned / aligned.sum(dim=-1, keepdim=True)
+
+
+def log_alignment(wanted: Tensor, found: Tensor) -> Tensor:
+    """log(wanted / found) (C,) of two frequencies of classes."""
+    # As in the authors' code: a class that is found nowhere must not take all.
+    return ((wanted + 1e-6) / (found + 1e-6)).log()

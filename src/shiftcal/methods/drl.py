@@ -64,6 +64,7 @@ class RobustNetwork(nn.Module):
     caution: Tensor
     untaught: Tensor
     sharpness: Tensor
+    class_balance: Tensor
 
     def __init__(self, blueprint: Blueprint, ratio_hidden: int, *, separate: bool) -> None:
         super().__init__()
@@ -82,6 +83,7 @@ class RobustNetwork(nn.Module):
         # What `Untaught` has; 0: the classifier was not taught on the target.
         self.register_buffer("untaught", torch.zeros(2))
         self.register_buffer("sharpness", torch.ones(()))
+        self.register_buffer("class_balance", torch.zeros(blueprint.num_classes))
 
     @property
     def clusters(self) -> Clusters:

@@ -14,15 +14,15 @@ With `ratio_strength="auto"` what is known of the target is found anew before ea
 the averaged network on the target as it is. A row is accepted in a step if it was chosen then, and if its weak view
 still has the label of then:
 
-    label      argmax_c f_c(x) q_c(x)^trust
-    accepted   f_label(x) >= least_confidence, the surest of each class first, and of none more than a portion of the
-               rows that it would have if classes were as frequent as on the source
+    label      argmax_c f_c(x) q_c(x)^trust b_c
+    accepted   g_label(x) >= least_confidence, g proportional to f b, the surest of each class first, and of none more
+               than a portion of the rows that it would have if classes were as frequent as on the source
 
-q and trust are of `shiftcal.methods.robust_labelling`. The mean of max f on the target is about the accuracy there,
-so from a confidence of 0.5 on a label is more likely right than wrong, where FixMatch's 0.95 would accept nearly
-everything; rows on which the clusters contradict the classifier come last. The portion grows, as in `drst`. Labels
-that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps, as
-FixMatch's do under a strong shift. The loss of strong views is that of the plain softmax, as in `drl`.
+q, trust and b are of `shiftcal.methods.robust_labelling`. The mean of max f on the target is about the accuracy
+there, so from a confidence of 0.5 on a label is more likely right than wrong, where FixMatch's 0.95 would accept
+nearly everything; rows on which the clusters contradict the classifier come last. The portion grows, as in `drst`.
+Labels that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps,
+as FixMatch's do under a strong shift. The loss of strong views is that of the plain softmax, as in `drl`.
 
 It is tested on both domains, so caution should stay away from the source. Where R reaches its bound, inputs are
 taken for nothing but source or target: tau of `shiftcal.functional.caution` is P(target | x), stretched to go from 0
@@ -73,11 +73,11 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
     def choose_pseudo_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
         """With "auto", what the steps of the epoch may accept; None during the warm-up."""
         portion = self.portion(outlook)
-        if portion is None or not self.prepare_labels(network, outlook):
+        if portion is None or self.ratio_strength != "auto":
             return None
+        labels = self.prepare_labels(network, outlook).argmax(dim=-1)
         share_findings(network, outlook)
-        labels = self.target_scores(network, outlook.evidence).argmax(dim=-1)
-        robust = torch.softmax(outlook.predict_target().logits.double(), dim=-1)
+        robust = torch.softmax(outlook.predict_target().logits.double() + network.class_balance, dim=-1)
         confidence = robust.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
         shares = outlook.source_labels.bincount(minlength=robust.shape[1]) / len(outlook.source_labels)
         thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(self.least_confidence)

@@ -5,11 +5,11 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 
     loss       that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
     y-hat      argmax_c p_c / exp(-k_c), where that is at least 1
-    p          proportional to f_c(x) q_c(x)^trust, see `shiftcal.methods.robust_labelling`
+    p          proportional to f_c(x) q_c(x)^trust b_c, see `shiftcal.methods.robust_labelling`
 
 and with "auto" predictions are made together with the clusters too:
 
-    p          proportional to (f_c(x) q_c(x)^(trust t(x)))^(s^t(x)),   t = max(0, (1 - R) / (1 + R))
+    p          proportional to (f_c(x) (q_c(x)^trust b_c)^t(x))^(s^t(x)),   t = max(0, (1 - R) / (1 + R))
 
 Clusters of the target have no say on inputs that are more like the source, and s makes the mean confidence on the
 target the accuracy that is to be expected there.
@@ -114,9 +114,8 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         portion = self.portion(outlook)
         if portion is None:
             return None
-        self.prepare_labels(network, outlook)
+        probabilities = torch.softmax(self.prepare_labels(network, outlook), dim=-1)
         share_findings(network, outlook)
-        probabilities = torch.softmax(self.target_scores(network, outlook.evidence), dim=-1)
         rows, labels = select_class_balanced(probabilities, portion)
         soft_labels = probabilities[rows].float().numpy() if self.soft_labels else None
         return PseudoLabels(rows.numpy(), labels.numpy(), soft_labels)

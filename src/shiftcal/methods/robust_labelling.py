@@ -1,6 +1,6 @@
 """What `drst` and `drssl` share: labels for the target by the robust prediction and the target's own clusters.
 
-    p  proportional to f_c(x) q_c(x)^trust
+    p  proportional to f_c(x) q_c(x)^trust b_c
 
 f is the predictive form of `drl`, found anew before each epoch. q is the share of each class among the clusters of
 the target at x, and trust says how far they are believed (`shiftcal.functional.caution`): where classes form no
@@ -8,6 +8,11 @@ clusters or nothing was shifted, p is f. The clusters know of the target's own s
 teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the paper's.
 The structure must be the data's own: clusters of features that the network learns along with its pseudo-labels
 confirm whatever these say.
+
+b aligns classes (Berthelot et al., ICLR 2022, section 3.2): the frequency of each on the source by the mean of p
+without b on the target, to the power of how far the shift changes what the classifier says. A shift makes some
+classes attract the rows of others, and self-training on that drives a network into a few of them. Where the shift is
+one of frequencies alone, the classifier says of each class what it said on the source, and b is 1.
 
 A classifier that was taught on the target agrees with its clusters more often than it is right. The accuracy to be
 expected is therefore the mean of two estimates, one from before it was taught and one from now; and how far the shift
@@ -22,8 +27,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from shiftcal.functional.caution import VOTE
+from shiftcal.functional.caution import VOTE, degree_of_shift
 from shiftcal.functional.clustering import cluster_log_posteriors
+from shiftcal.functional.consistency import log_alignment
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.rounds import GrowingRounds
@@ -37,6 +43,9 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     cluster_labels: bool | Literal["auto"] = option(
         "auto", "let the target's clusters take part in labelling; auto: unless the network learns what is clustered"
     )
+    align_classes: bool = option(
+        True, "label as if classes were as frequent as on the source, as far as there is a shift (with auto)"
+    )
 
     def by_clusters(self, network: RobustNetwork) -> bool:
         """Whether clusters take part: never with a ratio_strength that is a number."""
@@ -48,7 +57,7 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         self, network: RobustNetwork, inputs: Tensor, outputs: Outputs, weight: Tensor | float = 1.0
     ) -> Tensor:
         """log p (N, C) of the outputs of `drl`, each row up to a constant; `weight` is that of the clusters."""
-        scores = torch.log_softmax(outputs.logits, dim=-1)
+        scores = torch.log_softmax(outputs.logits, dim=-1) + weight * network.class_balance
         if not self.by_clusters(network):
             return scores
         representation = network.task.backbone.representation(inputs, outputs.features)
@@ -65,13 +74,23 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         (scores,) = evidence.observe(score, evidence.target.inputs)
         return scores.double()
 
-    def prepare_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> dict[str, float]:
-        """Find the strength before an epoch with pseudo-labels; what was expected before the first is remembered."""
+    def prepare_labels(self, network: RobustNetwork, outlook: EpochOutlook) -> Tensor:
+        """Find the strength before an epoch with pseudo-labels, and log p (N, C) of the target.
+
+        What was expected before the first such epoch is remembered.
+        """
         findings = self.find_strength(network, outlook.evidence)
         if findings and "untaught_accuracy" not in findings:
             known = [findings[name] for name in ("estimated_accuracy", "separation")]
             network.untaught.copy_(torch.tensor(known))
-        return findings
+        network.class_balance.zero_()
+        scores = self.target_scores(network, outlook.evidence)
+        if findings and self.align_classes:
+            found = torch.softmax(scores, dim=-1).mean(dim=0)
+            wanted = outlook.source_labels.bincount(minlength=len(found)) / len(outlook.source_labels)
+            network.class_balance.copy_(degree_of_shift(findings["separation"]) * log_alignment(wanted, found))
+            scores = scores + network.class_balance
+        return scores
 
 
 def share_findings(network: RobustNetwork, outlook: EpochOutlook) -> None:
