@@ -79,6 +79,22 @@ def test_loose_clusters_are_believed_less() -> None:
     assert trust[0] >= trust[1]
 
 
+def test_with_a_gain_the_confidence_on_both_domains_is_what_it_should_be() -> None:
+    """A ratio that tells the domains apart by halves: without a gain, caution reaches the source."""
+    source, source_labels = domain(400, wrong=0.0, domain_logit=1.0)
+    held_out, held_out_labels = domain(200, wrong=0.0, domain_logit=1.0, least_margin=3, seed=1)
+    target, _ = domain(400, wrong=0.3, domain_logit=-1.0, least_margin=2, seed=2)
+    rows = source, source_labels, held_out, held_out_labels, target
+    (without, _), (caution, estimate) = fit_caution(*rows), fit_caution(*rows, keep_source=True)
+    plain = confidence(neutral(), held_out)
+    assert confidence(without, held_out) < plain
+    # Held-out rows are all right and the classifier is not that sure of them.
+    assert plain < confidence(caution, held_out) <= 1
+    assert confidence(caution, target) == pytest.approx(estimate.accuracy, abs=2e-3)
+    assert 0 < caution.gain <= 1
+    assert without.gain == 0
+
+
 def test_with_nothing_but_logits_the_thresholded_confidence_bears_witness() -> None:
     """Held-out rows are right where they are sure (9 of 10); half of the target rows are as sure."""
     sure, unsure = torch.tensor([4.0, 0.0, 0.0]).double(), torch.tensor([0.5, 0.0, 0.0]).double()
@@ -186,7 +202,7 @@ def test_confidence_is_never_raised() -> None:
 def neutral() -> Caution:
     zero = torch.zeros((), dtype=torch.float64)
     clusters = Clusters(torch.zeros(DIM, dtype=torch.float64), torch.eye(CLASSES, DIM, dtype=torch.float64))
-    return Caution(clusters, zero, zero)
+    return Caution(clusters, zero, zero, zero)
 
 
 def test_the_power_brings_the_mean_confidence_down_to_what_is_wanted() -> None:

@@ -3,12 +3,12 @@
 Let tau(x), from 0 to 1, say how target-like an input is: P(target | x) = 1 / (1 + R(x)), unless a method says
 otherwise. Its logits are scaled by
 
-    log scale(x) = tau(x) (vote u(x) - caution)
+    log scale(x) = tau(x) (vote u(x) - caution) + (1 - tau(x)) gain
 
 with u(x) the share of the predicted class among the clusters of the target at x. Source-like inputs (tau -> 0) keep
-their logits; the scale of target-like ones is a bounded, monotone function of the density ratio, whose strength is
-the caution. The caution is chosen so that the mean confidence on the target is the accuracy that can be expected
-there. Two witnesses tell of that accuracy:
+their logits, for gain is 0 unless a method is asked about the source too; the scale of target-like ones is a bounded,
+monotone function of the density ratio, whose strength is the caution. The caution is chosen so that the mean
+confidence on the target is the accuracy that can be expected there. Two witnesses tell of that accuracy:
 
 - `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
   shift leads the classifier astray, it cuts across these clusters. A class that is predicted less than 0.15 times as
@@ -34,6 +34,10 @@ confidence (Garg et al., "Leveraging Unlabeled Data to Predict Out-of-Distributi
 of target rows above the confidence that as many held-out source rows exceed as are classified rightly.
 
 The expected accuracy is never above the confidence: nothing here can justify more confidence without labels.
+
+Source rows that look like the target have their part of the caution. Where the source matters too (`keep_source`), a
+gain of at most 1 on whatever looks like the source makes the mean confidence on held-out source rows what it was
+without caution, corrected by what their labels show to be wrong with it beyond chance.
 """
 
 from __future__ import annotations
@@ -63,6 +67,9 @@ _LARGEST_WEIGHT = 10.0
 # Held-out rows with a class that is predicted on the target: with fewer, the two have nothing in common.
 _FEWEST_ROWS = 10
 _CAUTION_RANGE = (-1.0, 8.0)
+# More would be noise of the ratio: domains that it can hardly tell apart would need a large gain and a large caution.
+_GAIN_RANGE = (-1.0, 1.0)
+_GAIN_ROUNDS = 5
 _LEAST_LOG_POWER = -8.0
 _NEGLIGIBLE = 1e-3
 # Log-probabilities below this differ in nothing that matters.
@@ -115,11 +122,13 @@ class Caution(NamedTuple):
     """Scalar: weight of the clusters' vote on a single input."""
     caution: Tensor
     """Scalar."""
+    gain: Tensor
+    """Scalar."""
 
 
 def log_scale(caution: Caution, rows: Observed) -> Tensor:
     """log of the factor (N,) for the logits of each row."""
-    return _log_scale(rows, _support(rows, caution.clusters), caution.vote, caution.caution)
+    return _log_scale(rows, _support(rows, caution.clusters), caution.vote, caution.caution, caution.gain)
 
 
 def _support(rows: Observed, clusters: Clusters | None) -> Tensor:
@@ -130,8 +139,10 @@ def _support(rows: Observed, clusters: Clusters | None) -> Tensor:
     return cluster_posteriors(rows.representation, clusters).gather(-1, predicted).squeeze(-1)
 
 
-def _log_scale(rows: Observed, support: Tensor, vote: Tensor, caution: Tensor | float) -> Tensor:
-    return rows.likeness * (vote * support - caution)
+def _log_scale(
+    rows: Observed, support: Tensor, vote: Tensor, caution: Tensor | float, gain: Tensor | float
+) -> Tensor:
+    return rows.likeness * (vote * support - caution) + (1 - rows.likeness) * gain
 
 
 def fit_caution(
@@ -142,6 +153,7 @@ def fit_caution(
     target: Observed,
     *,
     untaught: Untaught | None = None,
+    keep_source: bool = False,
 ) -> tuple[Caution, AccuracyEstimate]:
     """Find the caution, and the accuracy estimate that it rests on.
 
@@ -150,6 +162,7 @@ def fit_caution(
         held_out: source rows that it was not trained on, with labels.
         target: rows of the target.
         untaught: what was known before the classifier was taught on the target, where it was.
+        keep_source: find a gain too, so that the confidence on the source stays what its labels say.
     """
     clusters, vote = None, target.logits.new_zeros(())
     if target.representation is None:
@@ -162,13 +175,26 @@ def fit_caution(
     if untaught is not None:
         estimate = estimate._replace(accuracy=(estimate.accuracy + untaught.accuracy) / 2)
 
-    support = _support(target, clusters)
+    def confidence_of(rows: Observed) -> Callable[[float, float], float]:
+        support = _support(rows, clusters)
+        return lambda caution, gain: _mean_confidence(
+            _log_scale(rows, support, vote, caution, gain).exp().unsqueeze(-1) * rows.logits
+        )
 
-    def surplus(caution: float) -> float:
-        scale = _log_scale(target, support, vote, caution).exp()
-        return _mean_confidence(scale.unsqueeze(-1) * target.logits) - estimate.accuracy
+    on_target, on_source = confidence_of(target), confidence_of(held_out)
+    wanted = _mean_confidence(held_out.logits) + calibration_gap(held_out.logits, held_out_labels)
 
-    return Caution(clusters, vote, target.logits.new_tensor(_root(surplus))), estimate
+    def caution_for(gain: float) -> float:
+        return _root(lambda caution: on_target(caution, gain) - estimate.accuracy, _CAUTION_RANGE)
+
+    def gain_for(caution: float) -> float:
+        return -_root(lambda loss: on_source(caution, -loss) - wanted, _GAIN_RANGE)
+
+    gain, caution = 0.0, caution_for(0.0)
+    for _ in range(_GAIN_ROUNDS if keep_source else 0):
+        gain = gain_for(caution)
+        caution = caution_for(gain)
+    return Caution(clusters, vote, *target.logits.new_tensor([caution, gain])), estimate
 
 
 def estimate_accuracy(
@@ -289,9 +315,9 @@ def calibration_gap(logits: Tensor, labels: Tensor) -> float:
     return excess if gap > 0 else -excess
 
 
-def _root(surplus: Callable[[float], float]) -> float:
-    """The caution at which confidence and expected accuracy meet; confidence falls as caution rises."""
-    low, high = _CAUTION_RANGE
+def _root(surplus: Callable[[float], float], bounds: tuple[float, float]) -> float:
+    """Where a falling surplus is 0, or the bound that is nearest to it."""
+    low, high = bounds
     if surplus(low) <= 0:
         return low
     if surplus(high) >= 0:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -62,6 +62,7 @@ class RobustNetwork(nn.Module):
     centroids: Tensor
     vote: Tensor
     caution: Tensor
+    gain: Tensor
     untaught: Tensor
     sharpness: Tensor
     class_balance: Tensor
@@ -80,6 +81,7 @@ class RobustNetwork(nn.Module):
         self.register_buffer("centroids", torch.zeros(blueprint.num_classes, dim))
         self.register_buffer("vote", torch.zeros(()))
         self.register_buffer("caution", torch.zeros(()))
+        self.register_buffer("gain", torch.zeros(()))
         # What `Untaught` has; 0: the classifier was not taught on the target.
         self.register_buffer("untaught", torch.zeros(2))
         self.register_buffer("sharpness", torch.ones(()))
@@ -102,6 +104,9 @@ class RobustNetwork(nn.Module):
 @dataclass(frozen=True, kw_only=True)
 class DistributionallyRobust(Method[RobustNetwork]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
+
+    is_for_both_domains: ClassVar[bool] = False
+    """Whether the confidence on the source matters as much as that on the target, for "auto"."""
 
     ratio_strength: float | Literal["auto"] = option(
         "auto", "multiplies log R; 0 is R = 1, 1 the paper; auto: found on the target without labels", at_least=0
@@ -169,7 +174,8 @@ class DistributionallyRobust(Method[RobustNetwork]):
         if self.ratio_strength == "auto":
             representation = network.task.backbone.representation(inputs, features)
             rows = Observed(logits, self.likeness(domain_logit), representation)
-            scale = log_scale(Caution(network.clusters, network.vote, network.caution), rows).exp()
+            caution = Caution(network.clusters, network.vote, network.caution, network.gain)
+            scale = log_scale(caution, rows).exp()
         else:
             scale = density_ratio(domain_logit, self.ratio_strength)
         robust = robust_logits(logits, scale, class_regularization=self.class_regularization)
@@ -194,12 +200,21 @@ class DistributionallyRobust(Method[RobustNetwork]):
             held_out, held_out_labels = self._observed(network, evidence, inputs, labels)
         target, _ = self._observed(network, evidence, evidence.target.inputs, None)
         untaught = Untaught(*network.untaught.tolist()) if network.untaught.any() else None
-        caution, estimate = fit_caution(source, source_labels, held_out, held_out_labels, target, untaught=untaught)
+        caution, estimate = fit_caution(
+            source,
+            source_labels,
+            held_out,
+            held_out_labels,
+            target,
+            untaught=untaught,
+            keep_source=self.is_for_both_domains,
+        )
         assert caution.clusters is not None
         network.centre.copy_(caution.clusters.centre)
         network.centroids.copy_(caution.clusters.centroids)
         network.vote.copy_(caution.vote)
         network.caution.copy_(caution.caution)
+        network.gain.copy_(caution.gain)
         earlier = {} if untaught is None else {"untaught_accuracy": untaught.accuracy}
         return {**estimate.findings(), "caution": float(caution.caution), **earlier}
 

@@ -26,8 +26,9 @@ as FixMatch's do under a strong shift. The loss of strong views is that of the p
 
 It is tested on both domains, so caution should stay away from the source. Where R reaches its bound, inputs are
 taken for nothing but source or target: tau of `shiftcal.functional.caution` is P(target | x), stretched to go from 0
-to 1 over the range of R. And the ratio has a network of its own, as in the paper: features of the task forget what
-tells CIFAR-10 from STL-10.
+to 1 over the range of R; and what caution takes from source inputs all the same, the gain of that module gives back
+to the source as a whole. The ratio has a network of its own, as in the paper: features of the task forget what tells
+CIFAR-10 from STL-10.
 
 Views, settings and what is ours in them: `shiftcal.methods.consistency`.
 """
@@ -59,6 +60,7 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
     """DRSSL: pseudo-labels from weak views where the robust prediction is sure, for strong views."""
 
     pseudo_labels_join_source: ClassVar[bool] = False
+    is_for_both_domains: ClassVar[bool] = True
 
     ratio_network: Literal["shared", "separate"] = option("separate", "a head on the task's features, or a network")
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
