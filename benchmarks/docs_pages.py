@@ -10,7 +10,7 @@ import csv
 import math
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean, stdev
@@ -46,6 +46,7 @@ SEMI_SUPERVISED_METRICS = {
     "pseudo_label_share": "share labelled",
     "pseudo_label_precision": "right of these",
 }
+PRECISION_METRICS = {f"precision_at_{share}": f"surest {share:.0%}" for share in (0.1, 0.25, 0.5)}
 FIXMATCH, DRSSL = "fixmatch[unlabelled_multiple=3]", "drssl[unlabelled_multiple=3]"
 MISSING = "–"
 DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "drl": "#d55e00"}
@@ -93,10 +94,15 @@ def ranked_table(rows: list[Row]) -> str:
     return method_table(sorted(own, key=lambda row: ranked.index(row["method"])), ADAPTATION_METRICS)
 
 
-def on_most_tasks(rows: list[Row]) -> list[Row]:
-    """The rows of those methods that have run on as many tasks as any."""
-    num_tasks = {method: len({row["task"] for row in rows if row["method"] == method}) for method in names(rows)}
-    return [row for row in rows if num_tasks[row["method"]] == max(num_tasks.values())]
+def of_most_runs(rows: list[Row]) -> list[Row]:
+    """The rows of those methods that have as many as any."""
+    num_runs = Counter(row["method"] for row in rows)
+    return [row for row in rows if num_runs[row["method"]] == max(num_runs.values())]
+
+
+def first_seed(rows: list[Row]) -> list[Row]:
+    """The rows of one seed, which all methods have."""
+    return [row for row in rows if row["seed"] == "0"]
 
 
 def names(rows: list[Row]) -> list[str]:
@@ -202,8 +208,10 @@ def page_with(page: str, tables: Mapping[str, str]) -> str:
 def main(arguments: list[str]) -> int:
     """Write the pages and the figures, or check the pages."""
     features, digits = read("calibration/results.csv"), read("calibration/digits_results.csv")
-    adaptation, curves = read("adaptation/results.csv"), read("adaptation/learning_curves.csv")
+    adapted_features, adapted_digits = read("adaptation/results.csv"), read("adaptation/digits.csv")
+    adaptation, curves = [*adapted_features, *adapted_digits], read("adaptation/learning_curves.csv")
     semi_supervised = read("semi_supervised/objects.csv", "semi_supervised/digits.csv")
+    precision = read("semi_supervised/objects_precision.csv", "semi_supervised/digits_precision.csv")
     pages = {
         "calibration.md": {
             "features": method_table(features),
@@ -213,14 +221,18 @@ def main(arguments: list[str]) -> int:
             "prediction sets": set_table(read("calibration/prediction_sets.csv")),
         },
         "adaptation.md": {
-            "ranking": ranked_table(on_most_tasks(adaptation)),
-            "office-31": ranked_table([row for row in adaptation if "office-31" in row["task"]]),
+            "suite": ranked_table(of_most_runs(first_seed(adaptation))),
+            "features": ranked_table(of_most_runs(adapted_features)),
+            "office-31": ranked_table(first_seed([row for row in adaptation if "office-31" in row["task"]])),
+            "digits": ranked_table(of_most_runs(first_seed(adapted_digits))),
             "tasks": task_table(adaptation, ("source-only", "cbst", "crst", "drst"), "accuracy"),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
         "semi_supervised.md": {
             "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),
             "tasks": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "accuracy"),
+            "source": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "source_accuracy"),
+            "precision": method_table(precision, PRECISION_METRICS),
         },
     }
     for name, tables in pages.items():

@@ -98,6 +98,14 @@ def test_save_and_load_give_the_same_classifier(digits: tuple[np.ndarray, np.nda
     assert np.array_equal(refitted.predict_proba(images), classifier.predict_proba(images))
 
 
+@pytest.mark.parametrize("fallback", [True, False])
+def test_a_loaded_classifier_knows_whether_it_may_fall_back(fallback: bool, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    small(method="cbst", fallback=fallback).fit(X, y, X + 0.5).save(tmp_path / "run")
+    assert AdaptiveClassifier.load(tmp_path / "run").fallback is fallback
+
+
 def test_options_of_the_calibrator_are_used_and_kept(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(200, 3))
     y = (X[:, 0] + np.random.default_rng(1).normal(size=200) > 0).astype(int)

@@ -177,6 +177,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         plain = (model.asked_for or model.recipe).as_plain()
         training = plain.pop("training")
         named = {key: training.pop(key) for key in ("epochs", "batch_size", "device", "random_state")}
+        # A model that was compared with its reference says how that ended.
+        named["fallback"] = "fell_back" in model.findings or not model.recipe.method.needs_target
         classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})
         classifier._take(model, encode_labels(model.classes, "classes")[1])
         if len(model.input_shape) == 1:
