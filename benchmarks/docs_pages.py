@@ -96,7 +96,7 @@ def ranked_table(rows: list[Row]) -> str:
 
 def of_most_runs(rows: list[Row]) -> list[Row]:
     """The rows of those methods that have as many as any."""
-    num_runs = Counter(row["method"] for row in rows)
+    num_runs = Counter(method for method, _, _ in {(row["method"], row["task"], row["seed"]) for row in rows})
     return [row for row in rows if num_runs[row["method"]] == max(num_runs.values())]
 
 

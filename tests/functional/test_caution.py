@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from shiftcal.functional.caution import Caution, Observed, Untaught, fit_caution, log_scale, power_for_confidence
+from shiftcal.functional.caution import (
+    Caution,
+    Observed,
+    Untaught,
+    calibration_gap,
+    fit_caution,
+    log_scale,
+    power_for_confidence,
+)
 from shiftcal.functional.clustering import Clusters
 
 CLASSES, DIM = 4, 8
@@ -81,18 +89,23 @@ def test_loose_clusters_are_believed_less() -> None:
 
 def test_with_a_gain_the_confidence_on_both_domains_is_what_it_should_be() -> None:
     """A ratio that tells the domains apart by halves: without a gain, caution reaches the source."""
-    source, source_labels = domain(400, wrong=0.0, domain_logit=1.0)
-    held_out, held_out_labels = domain(200, wrong=0.0, domain_logit=1.0, least_margin=3, seed=1)
-    target, _ = domain(400, wrong=0.3, domain_logit=-1.0, least_margin=2, seed=2)
+    source, source_labels = domain(400, wrong=0.0, domain_logit=1.5)
+    held_out, held_out_labels = domain(400, wrong=0.1, domain_logit=1.5, least_margin=2, seed=1)
+    target, _ = domain(400, wrong=0.3, domain_logit=-1.5, least_margin=2, seed=2)
     rows = source, source_labels, held_out, held_out_labels, target
     (without, _), (caution, estimate) = fit_caution(*rows), fit_caution(*rows, keep_source=True)
-    plain = confidence(neutral(), held_out)
-    assert confidence(without, held_out) < plain
-    # Held-out rows are all right and the classifier is not that sure of them.
-    assert plain < confidence(caution, held_out) <= 1
-    assert confidence(caution, target) == pytest.approx(estimate.accuracy, abs=2e-3)
-    assert 0 < caution.gain <= 1
+    wanted = confidence(neutral(), held_out) + calibration_gap(held_out.logits, held_out_labels)
     assert without.gain == 0
+    assert confidence(without, held_out) < wanted - 0.01
+    assert 0 < caution.gain < 1
+    assert confidence(caution, held_out) == pytest.approx(wanted, abs=1e-3)
+    assert confidence(caution, target) == pytest.approx(estimate.accuracy, abs=1e-3)
+
+
+def test_where_a_gain_would_change_nothing_there_is_none() -> None:
+    certain, labels = domain(400, wrong=0.0, domain_logit=2.0, least_margin=60)
+    target, _ = domain(400, wrong=0.3, domain_logit=-2.0, least_margin=4, seed=2)
+    assert fit_caution(certain, labels, certain, labels, target, keep_source=True)[0].gain == 0
 
 
 def test_with_nothing_but_logits_the_thresholded_confidence_bears_witness() -> None:

@@ -141,3 +141,23 @@ def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:
     ratio = DistributionallyRobustSemiSupervised().build(blueprint).ratio
     assert ratio is not None
     assert "backbone" in ratio
+
+
+def test_a_step_accepts_what_still_has_its_label_by_the_aligned_prediction(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    method = DistributionallyRobustSemiSupervised(cluster_labels=False)
+    network = method.build(blueprint)
+    of_class_two = torch.eye(3)[torch.full((16,), 2)]
+
+    def coverage() -> float:
+        return (
+            step_of_task(method, network, batch._replace(target_soft_labels=of_class_two))
+            .logged["pseudo_coverage"]
+            .item()
+        )
+
+    before = coverage()
+    assert before < 1
+    network.class_balance.copy_(torch.tensor([0.0, 0.0, 100.0]))
+    assert coverage() == 1

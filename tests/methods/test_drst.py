@@ -39,7 +39,9 @@ class Trusting(DistributionallyRobustSelfTraining):
         return {**findings, "separation": SEPARATION}
 
 
-def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: int) -> EpochOutlook:
+def outlook(
+    method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: int, *, held_out: bool = True
+) -> EpochOutlook:
     assert problem.target is not None
     target = rows_of(problem.target.inputs)
 
@@ -52,7 +54,7 @@ def outlook(method: Any, network: RobustNetwork, problem: ShiftProblem, epoch: i
         outputs: Outputs = method.predict(network, target)
         return outputs
 
-    evidence = Evidence(problem.source, None, problem.target, observe)
+    evidence = Evidence(problem.source, problem.source if held_out else None, problem.target, observe)
     return EpochOutlook(epoch, 10, predict, predict, torch.from_numpy(problem.source.labels), evidence, network)
 
 
@@ -107,6 +109,41 @@ def test_a_class_that_takes_the_rows_of_others_has_its_part_of_the_labels_alone(
         return float(np.bincount(chosen.labels).max() / len(chosen.labels))
 
     assert largest_share(align_classes=True) < largest_share(align_classes=False) - 0.1
+
+
+def test_drssl_accepts_the_surest_of_each_class_by_the_aligned_prediction(
+    blueprint: Blueprint, features: ShiftProblem
+) -> None:
+    method = DistributionallyRobustSemiSupervised(
+        least_confidence=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, cluster_labels=False
+    )
+    network = method.build(blueprint).eval()
+    network.untaught.copy_(torch.tensor([0.5, 1.0]))
+    view = outlook(method, network, features, 0)
+    chosen = method.choose_pseudo_labels(network, view)
+    assert chosen is not None
+    probabilities = torch.softmax(view.predict_target().logits.double(), dim=-1)
+    wanted = np.bincount(features.source.labels) / len(features.source.labels)
+    aligned = probabilities.numpy() * wanted / probabilities.numpy().mean(axis=0)
+    aligned /= aligned.sum(axis=1, keepdims=True)
+    labels, confidence = aligned.argmax(axis=1), aligned.max(axis=1)
+    assert (labels != probabilities.argmax(dim=-1).numpy()).any()
+    for label in range(3):
+        surest = [row for row in np.argsort(-confidence) if labels[row] == label and confidence[row] >= 0.34]
+        np.testing.assert_array_equal(chosen.rows[chosen.labels == label], sorted(surest[: round(0.5 * 40)]))
+
+
+def test_the_gain_of_drssl_and_alignment_need_held_out_rows(features: ShiftProblem) -> None:
+    trained = fit_model(features, Recipe.from_names("drl", training={"epochs": 5})).network
+    assert isinstance(trained, RobustNetwork)
+    method = DistributionallyRobustSemiSupervised(ratio_network="shared")
+    for held_out in (True, False):
+        view = outlook(method, trained, features, 9, held_out=held_out)
+        method.choose_pseudo_labels(trained, view)
+        assert bool(trained.class_balance.any()) is held_out
+        gain = method.find_strength(trained, view.evidence)["gain"]
+        assert trained.gain.item() == pytest.approx(gain)
+        assert (gain != 0) is held_out
 
 
 def test_clusters_of_features_that_the_network_learns_label_nothing_unless_asked(blueprint: Blueprint) -> None:

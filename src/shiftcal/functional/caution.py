@@ -13,8 +13,8 @@ confidence on the target is the accuracy that can be expected there. Two witness
 - `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
   shift leads the classifier astray, it cuts across these clusters. A class that is predicted less than 0.15 times as
   often as it occurs on the source is taken to be absent and has no cluster in this count: it would be a part of
-  another's. Where that would hold for more than two thirds of the source, the shift has driven the classifier into
-  a few classes, and all of them count.
+  another's. Where that would hold for more than two thirds of the source, or leave a single class, the shift has
+  driven the classifier into a few classes, and all of them count.
 - `corrected_confidence`: the confidence on the target, corrected by what held-out source data shows to be wrong with
   it beyond chance. Without a shift it says all there is to know; under a shift it is too high.
 
@@ -65,7 +65,7 @@ _MOST_ABSENT = 2 / 3
 # Of a held-out row: a class that is hardly ever predicted on the source says little about its outputs.
 _LARGEST_WEIGHT = 10.0
 # Held-out rows with a class that is predicted on the target: with fewer, the two have nothing in common.
-_FEWEST_ROWS = 10
+FEWEST_HELD_OUT = 10
 _CAUTION_RANGE = (-1.0, 8.0)
 # More would be noise of the ratio: domains that it can hardly tell apart would need a large gain and a large caution.
 _GAIN_RANGE = (-1.0, 1.0)
@@ -188,6 +188,8 @@ def fit_caution(
         return _root(lambda caution: on_target(caution, gain) - estimate.accuracy, _CAUTION_RANGE)
 
     def gain_for(caution: float) -> float:
+        if on_source(caution, _GAIN_RANGE[1]) - on_source(caution, _GAIN_RANGE[0]) < _NEGLIGIBLE:
+            return 0.0
         return -_root(lambda loss: on_source(caution, -loss) - wanted, _GAIN_RANGE)
 
     gain, caution = 0.0, caution_for(0.0)
@@ -276,7 +278,8 @@ def _agreement_of_classes_that_occur(target: Observed, clusters: Clusters, sourc
         labels.bincount(minlength=num_classes) / len(labels) for labels in (predicted, source_labels)
     )
     occurs = (frequency > 0) & (frequency >= _RARE * source_frequency)
-    if occurs.all() or source_frequency[~occurs].sum() > _MOST_ABSENT:
+    collapsed = occurs.sum() == 1 or source_frequency[~occurs].sum() > _MOST_ABSENT
+    if occurs.all() or collapsed:
         return _agreement(target.representation, clusters, predicted)
     of_these = torch.softmax(target.logits, dim=-1)[:, occurs]
     clusters = cluster_by_predictions(target.representation, of_these)
@@ -289,7 +292,7 @@ def _separation_of_outputs(held_out: Tensor, target: Tensor) -> float:
     frequency, wanted = (labels.bincount(minlength=held_out.shape[-1]) / len(labels) for labels in predicted)
     weights = (wanted / frequency).clamp_max(_LARGEST_WEIGHT)[predicted[0]]
     counts = weights > 0
-    if counts.sum() < _FEWEST_ROWS:
+    if counts.sum() < FEWEST_HELD_OUT:
         return 1.0
     return separation(_log_probabilities(held_out[counts]), _log_probabilities(target), weights[counts])
 

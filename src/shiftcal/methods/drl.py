@@ -207,7 +207,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
             held_out_labels,
             target,
             untaught=untaught,
-            keep_source=self.is_for_both_domains,
+            keep_source=self.is_for_both_domains and evidence.held_out is not None,
         )
         assert caution.clusters is not None
         network.centre.copy_(caution.clusters.centre)
@@ -216,7 +216,10 @@ class DistributionallyRobust(Method[RobustNetwork]):
         network.caution.copy_(caution.caution)
         network.gain.copy_(caution.gain)
         earlier = {} if untaught is None else {"untaught_accuracy": untaught.accuracy}
-        return {**estimate.findings(), "caution": float(caution.caution), **earlier}
+        strength = {"caution": float(caution.caution)}
+        if self.is_for_both_domains:
+            strength["gain"] = float(caution.gain)
+        return {**estimate.findings(), **strength, **earlier}
 
     def _observed(
         self, network: RobustNetwork, evidence: Evidence, inputs: Inputs, labels: np.ndarray | None

@@ -65,7 +65,9 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
     ratio_network: Literal["shared", "separate"] = option("separate", "a head on the task's features, or a network")
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float = option(0.95, "least confidence with a ratio_strength that is a number", at_least=0, at_most=1)
-    least_confidence: float = option(0.5, "the same with auto, where confidence is accuracy", at_least=0, at_most=1)
+    least_confidence: float = option(
+        0.5, "the same with auto, where the mean confidence is about the accuracy", at_least=0, at_most=1
+    )
 
     def likeness(self, domain_logit: Tensor) -> Tensor:
         """P(target | x), stretched so that it is 0 and 1 at the bounds of R."""
@@ -79,7 +81,7 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
             return None
         labels = self.prepare_labels(network, outlook).argmax(dim=-1)
         share_findings(network, outlook)
-        robust = torch.softmax(outlook.predict_target().logits.double() + network.class_balance, dim=-1)
+        robust = torch.softmax(outlook.predict_target().logits.double() + network.class_balance.cpu(), dim=-1)
         confidence = robust.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
         shares = outlook.source_labels.bincount(minlength=robust.shape[1]) / len(outlook.source_labels)
         thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(self.least_confidence)

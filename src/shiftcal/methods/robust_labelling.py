@@ -12,7 +12,8 @@ confirm whatever these say.
 b aligns classes (Berthelot et al., ICLR 2022, section 3.2): the frequency of each on the source by the mean of p
 without b on the target, to the power of how far the shift changes what the classifier says. A shift makes some
 classes attract the rows of others, and self-training on that drives a network into a few of them. Where the shift is
-one of frequencies alone, the classifier says of each class what it said on the source, and b is 1.
+one of frequencies alone, the classifier says of each class what it said on the source, and b is 1. So it is where
+too few source rows are held out to tell.
 
 A classifier that was taught on the target agrees with its clusters more often than it is right. The accuracy to be
 expected is therefore the mean of two estimates, one from before it was taught and one from now; and how far the shift
@@ -27,7 +28,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from shiftcal.functional.caution import VOTE, degree_of_shift
+from shiftcal.functional.caution import FEWEST_HELD_OUT, VOTE, degree_of_shift
 from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.consistency import log_alignment
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
@@ -56,7 +57,7 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     def label_scores(
         self, network: RobustNetwork, inputs: Tensor, outputs: Outputs, weight: Tensor | float = 1.0
     ) -> Tensor:
-        """log p (N, C) of the outputs of `drl`, each row up to a constant; `weight` is that of the clusters."""
+        """log p (N, C) of the outputs of `drl`, each row up to a constant; `weight` is that of q and b."""
         scores = torch.log_softmax(outputs.logits, dim=-1) + weight * network.class_balance
         if not self.by_clusters(network):
             return scores
@@ -85,11 +86,13 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
             network.untaught.copy_(torch.tensor(known))
         network.class_balance.zero_()
         scores = self.target_scores(network, outlook.evidence)
-        if findings and self.align_classes:
+        held_out = outlook.evidence.held_out
+        if findings and self.align_classes and held_out is not None and len(held_out) >= FEWEST_HELD_OUT:
             found = torch.softmax(scores, dim=-1).mean(dim=0)
             wanted = outlook.source_labels.bincount(minlength=len(found)) / len(outlook.source_labels)
-            network.class_balance.copy_(degree_of_shift(findings["separation"]) * log_alignment(wanted, found))
-            scores = scores + network.class_balance
+            balance = degree_of_shift(findings["separation"]) * log_alignment(wanted, found)
+            network.class_balance.copy_(balance)
+            scores = scores + balance
         return scores
 
 
