@@ -12,10 +12,10 @@ from shiftcal.models.networks import Blueprint
 
 def test_losses_for_the_same_masks(blueprint: Blueprint, batch: Batch) -> None:
     """Nothing is stepped here, so all losses are of the same network; the masks come in the order of the losses."""
-    method = AdversarialDropout(dropout_rate=0.3, generator_steps=2)
+    method = AdversarialDropout(dropout_rate=0.3, generator_steps=2, balance_weight=0.5)
     network = method.build(blueprint)
     assert batch.target_inputs is not None
-    source, target = (network.backbone(inputs) for inputs in (batch.source_inputs, batch.target_inputs))
+    source, target = (network.features(inputs) for inputs in (batch.source_inputs, batch.target_inputs))
 
     torch.manual_seed(0)
     updates = list(method.training_step(network, batch))
@@ -28,7 +28,8 @@ def test_losses_for_the_same_masks(blueprint: Blueprint, batch: Batch) -> None:
     torch.manual_seed(0)
     task_loss = cross_entropy(network.head(dropout(source, 0.3)), batch.source_labels)
     critic_loss = cross_entropy(network.critic(dropout(source, 0.3)), batch.source_labels)
-    torch.testing.assert_close(updates[0].loss, task_loss + critic_loss)
+    on_target = torch.softmax(network.critic(dropout(target, 0.3)), dim=-1).mean(dim=0)
+    torch.testing.assert_close(updates[0].loss, task_loss + critic_loss - 0.5 * on_target.log().mean())
     critic_loss = cross_entropy(network.critic(dropout(source, 0.3)), batch.source_labels)
     torch.testing.assert_close(updates[1].loss, critic_loss - sensitivity())
     for update in updates[2:]:
@@ -58,6 +59,6 @@ def test_predictions_are_those_of_the_quiet_head(blueprint: Blueprint, batch: Ba
     network = method.build(blueprint)
     with torch.no_grad():
         logits, ratio, features = method.predict(network, batch.source_inputs)
-        torch.testing.assert_close(logits, network.head(network.backbone(batch.source_inputs)))
+        torch.testing.assert_close(logits, network.head(network.features(batch.source_inputs)))
     assert ratio.tolist() == pytest.approx([1.0] * 16)
     assert features.shape == (16, network.backbone.feature_dim)

@@ -24,7 +24,7 @@ def test_losses_for_the_same_masks(blueprint: Blueprint, batch: Batch) -> None:
     assert batch.target_inputs is not None
     torch.manual_seed(0)
     with torch.no_grad():
-        features = network.backbone(batch.target_inputs)
+        features = network.features(batch.target_inputs)
         passes = [network.head(dropout(features, 0.3)).double().softmax(dim=-1).numpy() for _ in range(4)]
     uncertainty = np.sqrt((np.std(passes, axis=0, ddof=1) ** 2).sum(axis=-1)).mean()
     np.testing.assert_allclose(updates[2].loss.item(), task_loss.item() + 2 * uncertainty, rtol=1e-5)

@@ -12,6 +12,7 @@ from shiftcal.models.networks import (
     Blueprint,
     Classifier,
     DomainClassifier,
+    SteadyClassifier,
     classify_jointly,
     frozen_statistics,
     observed,
@@ -42,6 +43,18 @@ def test_a_classifier_gives_logits_and_their_features(network: Classifier) -> No
     logits, features = network.eval()(torch.rand(6, 3))
     assert (logits.shape, features.shape) == ((6, 4), (6, 5))
     assert torch.equal(logits, network.head(features))
+
+
+def test_features_of_a_steady_classifier_do_not_shrink_with_its_weights() -> None:
+    torch.manual_seed(0)
+    network = SteadyClassifier(Blueprint(batch_norm_backbone, num_classes=4, has_target=True)).eval()
+    inputs = torch.rand(6, 3)
+    logits, features = network(inputs)
+    torch.testing.assert_close(features.square().mean(dim=-1), torch.ones(6), atol=1e-3, rtol=0)
+    with torch.no_grad():
+        for weights in network.backbone.parameters():
+            weights *= 0.5
+    torch.testing.assert_close(network(inputs)[0], logits, atol=1e-3, rtol=0)
 
 
 def test_each_network_has_a_backbone_of_its_own() -> None:

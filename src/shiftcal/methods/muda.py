@@ -13,8 +13,9 @@ divergence of the domains, to be made small by the features), and from the autho
 (SVHN to MNIST) the losses, K = 10, the weight, predictions without dropout and, for VisDA, the rate. What is not:
 whether the ICIP paper has the same norm, K and weight. What is ours: dropout stands between backbone and head alone,
 where every network has a place for it (the authors have it within the backbone, too); there is no separate source
-training beforehand; the gradient of cross-entropy in 3 is taken after 2, not before. One optimiser serves all steps,
-as one for each part does there.
+training beforehand; the gradient of cross-entropy in 3 is taken after 2, not before; features can't shrink to where
+no dropout would change anything (`SteadyClassifier`; batch normalisation does that in the authors' networks). One
+optimiser serves all steps, as one for each part does there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.discrepancy import prediction_deviation
 from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier, through_fixed
+from shiftcal.models.networks import Blueprint, SteadyClassifier, through_fixed
 from shiftcal.options import option
 
 
@@ -45,22 +46,26 @@ class ModelUncertainty(SourceOnly):
     num_passes: int = option(10, "K, masks that the uncertainty is estimated from", at_least=2)
     uncertainty_weight: float = option(1.0, "weight of the target's uncertainty", at_least=0)
 
-    def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
+    def build(self, blueprint: Blueprint) -> SteadyClassifier:
+        """A classifier with features that can't shrink."""
+        return SteadyClassifier(blueprint)
+
+    def training_step(self, network: SteadyClassifier, batch: Batch) -> Iterator[Update]:
         """The three losses in turn."""
         assert batch.target_inputs is not None
         logits, _ = network(batch.source_inputs)
         task_loss = cross_entropy(logits, batch.source_labels)
         yield Update(TASK, task_loss, {"task_loss": task_loss})
 
-        source_features = network.backbone(batch.source_inputs)
+        source_features = network.features(batch.source_inputs)
         yield Update(TASK, cross_entropy(network.head(source_features.detach()), batch.source_labels))
 
         task_loss = cross_entropy(through_fixed(network.head, source_features), batch.source_labels)
         uncertainty = self._uncertainty(network, batch.target_inputs)
         yield Update(TASK, task_loss + self.uncertainty_weight * uncertainty, {"uncertainty": uncertainty})
 
-    def _uncertainty(self, network: Classifier, inputs: Tensor) -> Tensor:
+    def _uncertainty(self, network: SteadyClassifier, inputs: Tensor) -> Tensor:
         """The mean of U over the rows, with new masks for each row."""
-        features = network.backbone(inputs)
+        features = network.features(inputs)
         passes = [through_fixed(network.head, dropout(features, self.dropout_rate)) for _ in range(self.num_passes)]
         return prediction_deviation(torch.stack(passes)).mean()

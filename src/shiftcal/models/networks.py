@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import layer_norm, linear
 
 from shiftcal.errors import InvalidInputError
 from shiftcal.models.backbones import Backbone
@@ -50,6 +50,24 @@ class Classifier(nn.Module):
     def weights(self) -> dict[str, Tensor]:
         """State of backbone and head, without what a child class may have besides."""
         return {name: value for name, value in self.state_dict().items() if name.startswith(("backbone.", "head."))}
+
+
+class SteadyClassifier(Classifier):
+    """A classifier whose features have mean 0 and variance 1 within each row, so that they can't shrink to nothing.
+
+    For losses that small features would satisfy without any adaptation. In the published networks of such methods
+    batch normalisation stands in the way of that; here a backbone may be anything.
+    """
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Features (N, F)."""
+        features = self.backbone(inputs)
+        return layer_norm(features, features.shape[-1:])
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (N, C) and features (N, F)."""
+        features = self.features(inputs)
+        return self.head(features), features
 
 
 class DomainClassifier(nn.Module):
