@@ -53,7 +53,7 @@ def test_features_of_a_steady_classifier_do_not_shrink_with_its_weights() -> Non
     torch.testing.assert_close(features.square().mean(dim=-1), torch.ones(6), atol=1e-3, rtol=0)
     with torch.no_grad():
         for weights in network.backbone.parameters():
-            weights *= 0.5
+            weights.mul_(0.5)
     torch.testing.assert_close(network(inputs)[0], logits, atol=1e-3, rtol=0)
 
 

@@ -32,7 +32,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.discrepancy import prediction_deviation
 from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Blueprint, SteadyClassifier, through_fixed
+from shiftcal.models.networks import Blueprint, Classifier, SteadyClassifier, through_fixed
 from shiftcal.options import option
 
 
@@ -50,8 +50,9 @@ class ModelUncertainty(SourceOnly):
         """A classifier with features that can't shrink."""
         return SteadyClassifier(blueprint)
 
-    def training_step(self, network: SteadyClassifier, batch: Batch) -> Iterator[Update]:
+    def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """The three losses in turn."""
+        assert isinstance(network, SteadyClassifier)
         assert batch.target_inputs is not None
         logits, _ = network(batch.source_inputs)
         task_loss = cross_entropy(logits, batch.source_labels)
