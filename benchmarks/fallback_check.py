@@ -1,9 +1,10 @@
-"""Does the fallback see the harm that adapting did? Its question, put to the runs of a comparison on features.
+"""Does the fallback see the harm that adapting did? Its question, put to the runs of a comparison.
 
 SHIFTCAL_DATA=... python benchmarks/fallback_check.py COMPARISON FILE.csv
 
-A row for each task, seed and method: accuracy and agreement with the target's clusters, of the method and of
-`source-only`. Labels are for the accuracy alone.
+A row for each task, seed and method that has a run of `drl` beside it, which has the network of `source-only`:
+accuracy and agreement with the target's clusters, of the method and of the reference. Labels are for the accuracy
+alone.
 """
 
 from __future__ import annotations
@@ -14,39 +15,54 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from shiftcal.comparison import find_cells
+from shiftcal.data.inputs import ImageFormat, Inputs
 from shiftcal.data.specs import load_domain
-from shiftcal.fallback import agreement_with_clusters
-from shiftcal.predictions import load_predictions
+from shiftcal.fallback import agreements
+from shiftcal.fitted_model import FittedModel, load_model
 from shiftcal.progress import progress_bar
+from shiftcal.run_folder import RunFolder
 
-REFERENCE = "source-only"
-NOT_ADAPTING = (REFERENCE, "drl", "asg")
+REFERENCE = "drl"
+NOT_ADAPTING = (REFERENCE, "source-only", "asg")
 CLEARLY = 0.01
 
 
 @cache
-def target_features(spec: str) -> Tensor:
-    """All rows of a target."""
-    inputs = load_domain(spec).inputs
-    return inputs.fetch(np.arange(len(inputs), dtype=np.int64)).double()
+def reference_model(checkpoint: Path) -> FittedModel:
+    """The reference of a task and seed."""
+    return load_model(checkpoint)
+
+
+@cache
+def target_inputs(task: str, input_shape: tuple[int, ...]) -> Inputs:
+    """The rows of a task's target that were trained on, in the form that its models take."""
+    spec = task.partition("->")[2].partition("@")[0]
+    images = len(input_shape) == 3
+    return load_domain(spec, image_format=ImageFormat(input_shape[1], input_shape[0]) if images else None).inputs
+
+
+def accuracy(folder: RunFolder) -> float:
+    """On the target, which only evaluation may know."""
+    value = folder.read_metrics()["target"]["accuracy"]
+    assert value is not None
+    return value
 
 
 def main(comparison: Path, out: Path) -> None:
     """Write the table, and print how often the two agree."""
-    cells = {key: folder for key, folder in find_cells(comparison).items() if "features" in key[0]}
-    found: dict[tuple[str, str, int], tuple[float, float]] = {}
-    for key, folder in progress_bar(cells.items(), "judging", total=len(cells)):
-        probabilities = torch.from_numpy(load_predictions(folder.target_predictions).probabilities).double()
-        agreement = agreement_with_clusters(target_features(key[0].partition("->")[2]), probabilities)
-        accuracy = folder.read_metrics()["target"]["accuracy"]
-        assert accuracy is not None
-        found[key] = accuracy, agreement
-    judged = [key for key in found if key[1] not in NOT_ADAPTING and (key[0], REFERENCE, key[2]) in found]
-    numbers = np.array([[*found[key], *found[key[0], REFERENCE, key[2]]] for key in judged])
+    cells = find_cells(comparison)
+    judged = [key for key in cells if key[1] not in NOT_ADAPTING and (key[0], REFERENCE, key[2]) in cells]
+    rows = []
+    for key in progress_bar(judged, "judging"):
+        folder, reference_folder = cells[key], cells[key[0], REFERENCE, key[2]]
+        reference = reference_model(reference_folder.checkpoint)
+        own, of_reference = agreements(
+            load_model(folder.checkpoint), reference, target_inputs(key[0], reference.input_shape)
+        )
+        rows.append([accuracy(folder), own, accuracy(reference_folder), of_reference])
+    numbers = np.array(rows)
     with out.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["task", "method", "seed", "accuracy", "agreement", "source_accuracy", "source_agreement"])

@@ -15,7 +15,7 @@ from shiftcal.data.inputs import ArrayInputs
 from shiftcal.errors import TrainingInterrupted
 from shiftcal.estimator import AdaptiveClassifier
 from shiftcal.evaluation import verdict_on_adaptation
-from shiftcal.fallback import fit_with_fallback
+from shiftcal.fallback import agreement_with_clusters, agreements, fit_with_fallback
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
 from shiftcal.methods import METHODS
@@ -93,6 +93,18 @@ def test_what_does_no_harm_is_kept(method: str) -> None:
     assert model.asked_for is None
     assert torch.equal(logits(model, data), logits(fit_model(data, recipe(method)), data))
     assert "adapting has done no harm" in str(verdict_on_adaptation(model.findings))
+
+
+def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem) -> None:
+    """Those of the adapted classifier would confirm what it says."""
+    assert images.target is not None
+    adapted, reference = (fit_model(images, recipe(method)) for method in ("cbst", "drl"))
+    features = reference.predict(images.target.inputs).features.double()
+    expected = [
+        agreement_with_clusters(features, torch.softmax(logits(model, images).double(), dim=-1))
+        for model in (adapted, reference)
+    ]
+    assert agreements(adapted, reference, images.target.inputs) == pytest.approx(expected)
 
 
 @pytest.mark.usefixtures("_harmful")

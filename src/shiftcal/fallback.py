@@ -6,9 +6,9 @@ measured between what the classifier says of the target and the target's own clu
 (`shiftcal.functional.clustering`). A classifier that cuts across the clusters more often than the reference does is
 given up for the reference.
 
-For images both classifiers are judged in the features of either, and the mean counts: each is at home in its own.
-Where classes form no clusters the agreement says nothing. Then the adapted classifier is kept, and a finding says
-that it could not be judged.
+For images these are clusters of the reference's features: those that the adapted classifier has learned confirm what
+it says. Where classes form no clusters the agreement says nothing. Then the adapted classifier is kept, and a finding
+says that it could not be judged.
 """
 
 from __future__ import annotations
@@ -88,18 +88,7 @@ def _reference_recipe(recipe: Recipe) -> Recipe:
 
 def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem) -> FittedModel:
     assert problem.target is not None
-    rows = evenly_spread(len(problem.target), _MOST_ROWS).numpy()
-    inputs = problem.target.inputs.subset(rows)
-    outputs = [model.predict(inputs) for model in (adapted, reference)]
-    if inputs.kind == "images":
-        representations = [output.features.double() for output in outputs]
-    else:
-        representations = [_representation(reference, inputs)]
-    probabilities = [torch.softmax(output.logits.double(), dim=-1) for output in outputs]
-    of_adapted, of_reference = (
-        float(np.mean([agreement_with_clusters(representation, own) for representation in representations]))
-        for own in probabilities
-    )
+    of_adapted, of_reference = agreements(adapted, reference, problem.target.inputs)
     purity, compact = (reference.findings[f"cluster_{name}"] for name in ("purity", "compactness"))
     can_tell = belief_in_clusters(purity, compact) >= _LEAST_BELIEF
     falls_back = can_tell and of_adapted < of_reference
@@ -119,6 +108,18 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
         pseudo_labels=adapted.pseudo_labels,
         training_seconds=adapted.training_seconds + reference.training_seconds,
     )
+
+
+def agreements(adapted: FittedModel, reference: FittedModel, target: Inputs) -> tuple[float, float]:
+    """How often each of the two agrees with the clusters of the target."""
+    inputs = target.subset(evenly_spread(len(target), _MOST_ROWS).numpy())
+    outputs = [model.predict(inputs) for model in (adapted, reference)]
+    is_image = inputs.kind == "images"
+    representation = outputs[1].features.double() if is_image else _representation(reference, inputs)
+    of_adapted, of_reference = (
+        agreement_with_clusters(representation, torch.softmax(output.logits.double(), dim=-1)) for output in outputs
+    )
+    return of_adapted, of_reference
 
 
 def agreement_with_clusters(representation: Tensor, probabilities: Tensor) -> float:
