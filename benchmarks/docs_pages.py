@@ -223,6 +223,7 @@ def main(arguments: list[str]) -> int:
         "adaptation.md": {
             "suite": ranked_table(of_most_runs(first_seed(adaptation))),
             "features": ranked_table(of_most_runs(adapted_features)),
+            "features of one seed": ranked_table(of_most_runs(first_seed(adapted_features))),
             "office-31": ranked_table(first_seed([row for row in adaptation if "office-31" in row["task"]])),
             "digits": ranked_table(of_most_runs(first_seed(adapted_digits))),
             "tasks": task_table(adaptation, ("source-only", "cbst", "crst", "drst"), "accuracy"),
