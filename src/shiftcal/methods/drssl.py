@@ -50,7 +50,7 @@ from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TASK, EpochOutlook, Update
 from shiftcal.methods.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.drl import RobustNetwork
-from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
+from shiftcal.methods.robust_labelling import RobustLabelling, share_findings, source_frequencies
 from shiftcal.models.networks import frozen_statistics
 from shiftcal.options import option
 
@@ -83,7 +83,7 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
         share_findings(network, outlook)
         robust = torch.softmax(outlook.predict_target().logits.double() + network.class_balance.cpu(), dim=-1)
         confidence = robust.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-        shares = outlook.source_labels.bincount(minlength=robust.shape[1]) / len(outlook.source_labels)
+        shares = source_frequencies(outlook, robust.shape[1])
         thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(self.least_confidence)
         rows = (confidence >= thresholds[labels]).nonzero().squeeze(-1)
         return PseudoLabels(rows.numpy(), labels[rows].numpy())

@@ -89,11 +89,16 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         held_out = outlook.evidence.held_out
         if findings and self.align_classes and held_out is not None and len(held_out) >= FEWEST_HELD_OUT:
             found = torch.softmax(scores, dim=-1).mean(dim=0)
-            wanted = outlook.source_labels.bincount(minlength=len(found)) / len(outlook.source_labels)
+            wanted = source_frequencies(outlook, len(found))
             balance = degree_of_shift(findings["separation"]) * log_alignment(wanted, found)
             network.class_balance.copy_(balance)
             scores = scores + balance
         return scores
+
+
+def source_frequencies(outlook: EpochOutlook, num_classes: int) -> Tensor:
+    """Share of each class (C,) among the source rows."""
+    return outlook.source_labels.bincount(minlength=num_classes) / len(outlook.source_labels)
 
 
 def share_findings(network: RobustNetwork, outlook: EpochOutlook) -> None:
