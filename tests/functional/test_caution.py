@@ -250,3 +250,20 @@ def test_what_was_known_before_teaching_counts() -> None:
     assert taught.trust == pytest.approx(1)
     now = taught.trust * taught.cluster_agreement + (1 - taught.trust) * taught.corrected_confidence
     assert taught.accuracy == pytest.approx((0.4 + now) / 2, abs=0.02)
+
+
+def test_a_taught_classifier_is_judged_in_clusters_that_nothing_taught() -> None:
+    """Its own features agree with whatever it says; what was expected before does not count then."""
+    source, labels = domain(400, wrong=0.0, domain_logit=1.0)
+    target, _ = domain(400, wrong=0.3, domain_logit=-1.0, least_margin=2, seed=1)
+    confirming = 5 * torch.eye(CLASSES, DIM, dtype=torch.float64)[target.logits.argmax(dim=-1)]
+    deceived = target._replace(representation=confirming)
+    judged = deceived._replace(untaught_representation=target.representation)
+    untaught = Untaught(0.1, 1.0)
+    _, unaware = fit_caution(source, labels, source, labels, deceived, untaught=untaught)
+    caution, estimate = fit_caution(source, labels, source, labels, judged, untaught=untaught)
+    assert unaware.cluster_agreement == 1
+    assert estimate.accuracy == pytest.approx(0.7, abs=0.05)
+    assert confidence(caution, judged) == pytest.approx(estimate.accuracy, abs=1e-3)
+    assert caution.clusters is not None  # for predictions: of the classifier's own features
+    torch.testing.assert_close(caution.clusters.centre, confirming.mean(dim=0))

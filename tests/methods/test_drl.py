@@ -7,6 +7,7 @@ import torch
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.fitted_model import FittedModel
 from shiftcal.fitting import fit_model
+from shiftcal.methods.base import RATIO
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.models.networks import Blueprint
@@ -110,6 +111,16 @@ def test_each_update_reaches_its_own_parameters_only(
         update.loss.backward()  # type: ignore[no-untyped-call]
         reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
         assert reached == {update.optimizer}
+
+
+def test_the_ratio_has_an_optimiser_of_its_own(blueprint: Blueprint) -> None:
+    """Its step size is for AdamW: by the SGD of a task network it would hardly learn."""
+    for method, kind in (
+        (DistributionallyRobust(optimizer="sgd"), "adamw"),
+        (DistributionallyRobustSemiSupervised(), "adamw"),
+        (DistributionallyRobust(ratio_optimizer="sgd"), "sgd"),
+    ):
+        assert method.optimizers(method.build(blueprint))[RATIO].kind == kind
 
 
 def test_separate_ratio_network_shares_nothing_with_the_task(blueprint: Blueprint) -> None:

@@ -19,7 +19,8 @@ from shiftcal.methods.base import RATIO, TASK, Update
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.fixmatch import FixMatch
-from shiftcal.models.networks import Blueprint
+from shiftcal.models.backbones import InputStatistics, build_backbone
+from shiftcal.models.networks import Blueprint, DomainOutputs
 from shiftcal.recipe import Recipe
 
 
@@ -49,6 +50,24 @@ def test_without_ratio_and_clusters_it_is_fixmatch(blueprint: Blueprint, batch: 
     assert robust.accepted is not None
     assert plain.accepted is not None
     assert robust.accepted.rows.tolist() == plain.accepted.rows.tolist()
+
+
+def test_the_ratio_is_learned_from_weak_views() -> None:
+    statistics = InputStatistics(torch.zeros(1), torch.ones(1))
+    blueprint = Blueprint(lambda: build_backbone("small-cnn", (1, 16, 16), statistics), 3, has_target=True)
+    labels = torch.tensor([0, 1, 2, 0])
+    inputs, target = torch.rand(2, 4, 1, 16, 16)
+    is_pseudo = torch.zeros(4, dtype=torch.bool)
+    batch = Batch(inputs, labels, torch.eye(3)[labels], is_pseudo, target, torch.arange(4), ViewMaker(0, 0), 0.5)
+    views = ViewMaker(0, 0)
+    seen = batch._replace(source_inputs=views.weak(inputs), target_inputs=views.weak(target))
+    method = DistributionallyRobustSemiSupervised()
+    network = with_ratio(method.build(blueprint))
+    update, _ = method.training_step(network, batch)
+    outputs = [DomainOutputs(*network.task(part)) for part in (seen.source_inputs, seen.target_inputs)]
+    expected = method.ratio_update(network, seen, outputs[0].features, outputs[1])
+    assert update.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)
+    assert update.loss.item() != method.ratio_update(network, batch, outputs[0].features, outputs[1]).loss.item()
 
 
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:

@@ -85,6 +85,9 @@ class Observed(NamedTuple):
     """(N,) tau, how target-like each row is."""
     representation: Tensor | None
     """(N, F) in which clusters are looked for; None where nothing but the logits is known."""
+    untaught_representation: Tensor | None = None
+    """(N, F) of a network that learned nothing from the target, where there is one: in its clusters a classifier is
+    judged that was taught on the target. Those of its own features confirm what it says."""
 
 
 class AccuracyEstimate(NamedTuple):
@@ -109,7 +112,8 @@ class Untaught(NamedTuple):
 
     accuracy: float
     """Expected then. A taught classifier agrees with the clusters more often than it is right, and it was right less
-    often before: the truth lies between the two estimates, and their mean is taken."""
+    often before: the truth lies between the two estimates, and their mean is taken, unless there are clusters that
+    nothing taught."""
     separation: float
     """Found then. What a taught classifier says of the target looks as on the source, whatever it is worth."""
 
@@ -168,11 +172,15 @@ def fit_caution(
     if target.representation is None:
         estimate = estimate_from_outputs(held_out, held_out_labels, target)
     else:
-        clusters = cluster_by_predictions(target.representation, torch.softmax(target.logits, dim=-1))
+        clusters = _clusters(target)
         apart = None if untaught is None else untaught.separation
-        estimate = estimate_accuracy(source, source_labels, held_out, held_out_labels, target, clusters, apart)
+        judged, judged_source = _as_judged(target), _as_judged(source)
+        witnesses = clusters if judged is target else _clusters(judged)
+        estimate = estimate_accuracy(
+            judged_source, source_labels, held_out, held_out_labels, judged, witnesses, apart
+        )
         vote = target.logits.new_tensor(VOTE * estimate.trust)
-    if untaught is not None:
+    if untaught is not None and target.untaught_representation is None:
         estimate = estimate._replace(accuracy=(estimate.accuracy + untaught.accuracy) / 2)
 
     def confidence_of(rows: Observed) -> Callable[[float, float], float]:
@@ -199,6 +207,17 @@ def fit_caution(
     return Caution(clusters, vote, *target.logits.new_tensor([caution, gain])), estimate
 
 
+def _as_judged(rows: Observed) -> Observed:
+    """With the representation that a classifier is judged in."""
+    independent = rows.untaught_representation
+    return rows if independent is None else rows._replace(representation=independent)
+
+
+def _clusters(rows: Observed) -> Clusters:
+    assert rows.representation is not None
+    return cluster_by_predictions(rows.representation, torch.softmax(rows.logits, dim=-1))
+
+
 def estimate_accuracy(
     source: Observed,
     source_labels: Tensor,
@@ -212,7 +231,7 @@ def estimate_accuracy(
     assert source.representation is not None
     assert target.representation is not None
     agreement = _agreement_of_classes_that_occur(target, clusters, source_labels)
-    source_clusters = cluster_by_predictions(source.representation, torch.softmax(source.logits, dim=-1))
+    source_clusters = _clusters(source)
     chance = float(source_labels.bincount().max()) / len(source_labels)
     purity = 0.0
     if chance < 1:

@@ -160,10 +160,11 @@ class Method(ABC, Generic[NetworkT]):
         parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
         *,
         learning_rate: float | None = None,
+        kind: OptimizerKind | None = None,
     ) -> OptimizerPlan:
         """The shared options as a plan, for some parameters or groups of them."""
         rate = self.learning_rate if learning_rate is None else learning_rate
-        return OptimizerPlan(parameters, self.optimizer, rate, self.weight_decay, self.schedule)
+        return OptimizerPlan(parameters, kind or self.optimizer, rate, self.weight_decay, self.schedule)
 
     def conclude(self, network: NetworkT, evidence: Evidence) -> dict[str, float]:
         """Set buffers of the trained network that follow from the data, and give findings for the user."""

@@ -33,6 +33,8 @@ class ViewOutputs(NamedTuple):
     """Of weak views of the target."""
     strong: DomainOutputs
     """Of strong views of the same rows."""
+    weak_batch: Batch
+    """The batch, with the weak views in place of its inputs."""
 
 
 def classify_views(network: Classifier, batch: Batch) -> ViewOutputs:
@@ -47,13 +49,15 @@ def classify_views(network: Classifier, batch: Batch) -> ViewOutputs:
     views = batch.views
     labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs)
     strong = views.strong(batch.target_inputs, missing=network.backbone.mean)
+    weak_batch = batch._replace(source_inputs=labelled, target_inputs=weak)
     if uses_batch_statistics(network):
-        outputs = ViewOutputs(*classify_jointly(network, labelled, weak, strong))
-        return outputs._replace(weak=DomainOutputs(*(part.detach() for part in outputs.weak)))
-    with torch.no_grad():
-        (weak_outputs,) = classify_jointly(network, weak)
-    labelled_outputs, strong_outputs = classify_jointly(network, labelled, strong)
-    return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs)
+        labelled_outputs, weak_outputs, strong_outputs = classify_jointly(network, labelled, weak, strong)
+        weak_outputs = DomainOutputs(*(part.detach() for part in weak_outputs))
+    else:
+        with torch.no_grad():
+            (weak_outputs,) = classify_jointly(network, weak)
+        labelled_outputs, strong_outputs = classify_jointly(network, labelled, strong)
+    return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs, weak_batch)
 
 
 def accepted_labels(batch: Batch, probabilities: Tensor, kept: Tensor) -> Accepted:

@@ -38,7 +38,7 @@ from shiftcal.functional.density_ratio import bounded_domain_logit, density_rati
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import robust_logits
 from shiftcal.functional.separation import evenly_spread
-from shiftcal.methods.base import RATIO, TASK, Evidence, Method, OptimizerPlan, Outputs, Update
+from shiftcal.methods.base import RATIO, TASK, Evidence, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.models.networks import (
     Blueprint,
     Classifier,
@@ -75,6 +75,8 @@ class RobustNetwork(nn.Module):
             self.ratio = nn.ModuleDict({"head": DomainClassifier(self.task.backbone.feature_dim, ratio_hidden)})
             if separate:
                 self.ratio["backbone"] = blueprint.new_backbone()
+        # Learns from the source alone, for methods that teach the task network on the target.
+        self.twin: Classifier | None = None
         # The scale of `ratio_strength="auto"`: no caution until it was found.
         dim = self.task.backbone.representation_dim
         self.register_buffer("centre", torch.zeros(dim))
@@ -114,6 +116,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound", above=1)
     ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
+    ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network: adamw or sgd, whatever the task has")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
     dual_weight: float = option(0.1, "weight of the dual term in the ratio's loss; 0 leaves it out", at_least=0)
@@ -126,7 +129,9 @@ class DistributionallyRobust(Method[RobustNetwork]):
         """Task and ratio, each with its own step size (Algorithm 1)."""
         plans = {TASK: self.optimizer_plan(network.task.parameters())}
         if network.ratio is not None:
-            plans[RATIO] = self.optimizer_plan(network.ratio.parameters(), learning_rate=self.ratio_learning_rate)
+            plans[RATIO] = self.optimizer_plan(
+                network.ratio.parameters(), learning_rate=self.ratio_learning_rate, kind=self.ratio_optimizer
+            )
         return plans
 
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
@@ -215,7 +220,9 @@ class DistributionallyRobust(Method[RobustNetwork]):
         network.vote.copy_(caution.vote)
         network.caution.copy_(caution.caution)
         network.gain.copy_(caution.gain)
-        earlier = {} if untaught is None else {"untaught_accuracy": untaught.accuracy}
+        earlier = {}
+        if untaught is not None and network.twin is None:
+            earlier["untaught_accuracy"] = untaught.accuracy
         strength = {"caution": float(caution.caution)}
         if self.is_for_both_domains:
             strength["gain"] = float(caution.gain)
@@ -230,7 +237,10 @@ class DistributionallyRobust(Method[RobustNetwork]):
         def observe(batch: Tensor) -> tuple[Tensor, ...]:
             logits, features = network.task(batch)
             domain_logit = self._domain_logit(network, batch, features)
-            return logits, self.likeness(domain_logit), network.task.backbone.representation(batch, features)
+            representations = [network.task.backbone.representation(batch, features)]
+            if network.twin is not None:
+                representations.append(network.twin(batch)[1])
+            return logits, self.likeness(domain_logit), *representations
 
         values = evidence.observe(observe, inputs.subset(rows))
         chosen = np.zeros_like(rows) if labels is None else labels[rows]

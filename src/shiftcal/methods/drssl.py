@@ -90,8 +90,9 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
 
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
         """The ratio, then labels and pseudo-labels on views with the new ratio."""
+        # The ratio is learned from weak views too: it would soon know the rows of a small target by heart.
+        labelled, weak, strong, batch = classify_views(network.task, batch)
         assert batch.target_inputs is not None
-        labelled, weak, strong = classify_views(network.task, batch)
         yield self.ratio_update(network, batch, labelled.features.detach(), weak)
         with torch.no_grad(), frozen_statistics(network):
             source = self.robust_outputs(network, batch.source_inputs, labelled)

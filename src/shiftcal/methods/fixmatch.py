@@ -35,7 +35,7 @@ class FixMatch(ConsistencyMethod):
 
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """One step on labels and pseudo-labels."""
-        labelled, weak, strong = classify_views(network, batch)
+        labelled, weak, strong, _ = classify_views(network, batch)
         probabilities = torch.softmax(weak.logits, dim=-1)
         thresholds = self.thresholds(network, batch, probabilities)
         task_loss = cross_entropy(labelled.logits, batch.source_labels)

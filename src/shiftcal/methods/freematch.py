@@ -70,7 +70,7 @@ class FreeMatch(ConsistencyMethod):
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """One step on labels and pseudo-labels, with the thresholds after a look at the batch."""
         assert isinstance(network, SelfAdaptiveClassifier)
-        labelled, weak, strong = classify_views(network, batch)
+        labelled, weak, strong, _ = classify_views(network, batch)
         probabilities = torch.softmax(weak.logits, dim=-1)
         network.follow(probabilities, 1 - self.momentum)
         thresholds = self_adaptive_thresholds(network.confidence, network.class_means)

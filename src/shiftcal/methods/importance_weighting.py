@@ -52,7 +52,9 @@ class ImportanceWeighting(Method[WeightedNetwork]):
         """Task and ratio, each with its own step size."""
         plans = {TASK: self.optimizer_plan(network.task.parameters())}
         if network.ratio is not None:
-            plans[RATIO] = self.optimizer_plan(network.ratio.parameters(), learning_rate=self.ratio_learning_rate)
+            plans[RATIO] = self.optimizer_plan(
+                network.ratio.parameters(), learning_rate=self.ratio_learning_rate, kind="adamw"
+            )
         return plans
 
     def training_step(self, network: WeightedNetwork, batch: Batch) -> Iterator[Update]:

@@ -16,8 +16,9 @@ one of frequencies alone, the classifier says of each class what it said on the 
 too few source rows are held out to tell.
 
 A classifier that was taught on the target agrees with its clusters more often than it is right. The accuracy to be
-expected is therefore the mean of two estimates, one from before it was taught and one from now; and how far the shift
-changes what the classifier says is a question for the time before.
+expected is therefore the mean of two estimates, one from before it was taught and one from now, unless a network that
+the target taught nothing shows the clusters (`drst` for images); and how far the shift changes what the classifier
+says is a question for the time before.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         What was expected before the first such epoch is remembered.
         """
         findings = self.find_strength(network, outlook.evidence)
-        if findings and "untaught_accuracy" not in findings:
+        if findings and not network.untaught.any():
             known = [findings[name] for name in ("estimated_accuracy", "separation")]
             network.untaught.copy_(torch.tensor(known))
         network.class_balance.zero_()

@@ -11,7 +11,7 @@ import torch
 from shiftcal.errors import CheckpointError
 from shiftcal.files import written_whole
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 # State of training that has ended, in a run that goes on with other things.
 WAITING = "waiting"
 # In the folder of a run.
