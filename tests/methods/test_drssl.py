@@ -63,7 +63,7 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     seen = batch._replace(source_inputs=views.weak(inputs), target_inputs=views.weak(target))
     method = DistributionallyRobustSemiSupervised()
     network = with_ratio(method.build(blueprint))
-    update, _ = method.training_step(network, batch)
+    _, update, _ = method.training_step(network, batch)
     outputs = [DomainOutputs(*network.task(part)) for part in (seen.source_inputs, seen.target_inputs)]
     expected = method.ratio_update(network, seen, outputs[0].features, outputs[1])
     assert update.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)

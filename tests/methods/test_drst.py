@@ -18,8 +18,8 @@ from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import RATIO, TASK, EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
-from shiftcal.methods.drst import TWIN, DistributionallyRobustSelfTraining
-from shiftcal.methods.robust_labelling import RobustLabelling
+from shiftcal.methods.drst import DistributionallyRobustSelfTraining
+from shiftcal.methods.robust_labelling import TWIN, RobustLabelling
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
@@ -207,7 +207,7 @@ def test_only_what_is_taught_on_images_has_a_twin(blueprint: Blueprint) -> None:
     for method in (
         DistributionallyRobustSelfTraining(twin=False),
         DistributionallyRobustSelfTraining(ratio_strength=1.0),
-        DistributionallyRobustSemiSupervised(),
+        DistributionallyRobustSemiSupervised(ratio_strength=1.0),
         DistributionallyRobust(),
     ):
         network = method.build(images)

@@ -112,8 +112,8 @@ class Untaught(NamedTuple):
 
     accuracy: float
     """Expected then. A taught classifier agrees with the clusters more often than it is right, and it was right less
-    often before: the truth lies between the two estimates, and their mean is taken, unless there are clusters that
-    nothing taught."""
+    often before: the truth lies between the two estimates, and their mean is taken, as far as
+    there are no trusted clusters that nothing taught."""
     separation: float
     """Found then. What a taught classifier says of the target looks as on the source, whatever it is worth."""
 
@@ -180,8 +180,11 @@ def fit_caution(
             judged_source, source_labels, held_out, held_out_labels, judged, witnesses, apart
         )
         vote = target.logits.new_tensor(VOTE * estimate.trust)
-    if untaught is not None and target.untaught_representation is None:
-        estimate = estimate._replace(accuracy=(estimate.accuracy + untaught.accuracy) / 2)
+    if untaught is not None:
+        # Trusted clusters of features that nothing taught need no correction.
+        in_doubt = 1.0 if target.untaught_representation is None else 1 - estimate.trust
+        shift = in_doubt * (untaught.accuracy - estimate.accuracy) / 2
+        estimate = estimate._replace(accuracy=estimate.accuracy + shift)
 
     def confidence_of(rows: Observed) -> Callable[[float, float], float]:
         support = _support(rows, clusters)

@@ -7,7 +7,7 @@ IJCAI 2023, arXiv 2010.05784, section on semi-supervised learning:
          + w mean_target 1[ max p >= t ] cross_entropy( f(strong x), argmax p ),   t = threshold
     p    = f(weak x)
 
-f is the predictive form of `drl` with the joint ratio, which is trained on both domains as they are. This is the
+f is the predictive form of `drl` with the joint ratio, which is trained on weak views of both domains. This is the
 paper's own form: `ratio_strength` with a number, such as 1.
 
 With `ratio_strength="auto"` what is known of the target is found anew before each epoch after a short warm-up, by
@@ -90,9 +90,10 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
 
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
         """The ratio, then labels and pseudo-labels on views with the new ratio."""
-        # The ratio is learned from weak views too: it would soon know the rows of a small target by heart.
+        # Ratio and twin learn from weak views too: a ratio would soon know the rows of a small target by heart.
         labelled, weak, strong, batch = classify_views(network.task, batch)
         assert batch.target_inputs is not None
+        yield from self.twin_updates(network, batch)
         yield self.ratio_update(network, batch, labelled.features.detach(), weak)
         with torch.no_grad(), frozen_statistics(network):
             source = self.robust_outputs(network, batch.source_inputs, labelled)

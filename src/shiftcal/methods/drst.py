@@ -14,10 +14,6 @@ and with "auto" predictions are made together with the clusters too:
 Clusters of the target have no say on inputs that are more like the source, and s makes the mean confidence on the
 target the accuracy that is to be expected there.
 
-Features of images are learned together with the pseudo-labels, and their clusters confirm whatever these say. So with
-"auto" a twin of the classifier learns from the source rows of each batch alone, and the accuracy to be expected is
-judged in the clusters of its features (`twin`). It has no part in labels and predictions.
-
 Selected images are shown in strong views (`shiftcal.data.views`): of a picture that it labelled itself the network
 learns something new. This too is ours. Images of other than 1 or 3 channels have weak views only.
 
@@ -38,15 +34,12 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.errors import InvalidInputError
 from shiftcal.functional.caution import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import EpochOutlook, Evidence, OptimizerPlan, Outputs, Update
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs, Update
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
 from shiftcal.methods.rounds import SelfTrainingRounds
-from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.options import option
 from shiftcal.processes import mean_over_batch
-
-TWIN = "twin"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +54,6 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
         0.0, "source rows count by R to the power of minus this (needs ratio_strength auto)", at_least=0
     )
 
-    twin: bool = option(
-        True, "train a second network on the source alone, to judge the accuracy on images (with ratio_strength auto)"
-    )
-
     def __post_init__(self) -> None:
         plain = self.ratio_strength == "auto" and self.class_regularization == 0
         if (self.soft_labels or self.ratio_weight) and not plain:
@@ -73,26 +62,9 @@ class DistributionallyRobustSelfTraining(SelfTrainingRounds, RobustLabelling):
                 f"{self.ratio_strength!r} and {self.class_regularization!r}"
             )
 
-    def build(self, blueprint: Blueprint) -> RobustNetwork:
-        """As `drl`, and a twin for images."""
-        network = super().build(blueprint)
-        if self.twin and self.ratio_strength == "auto" and network.task.backbone.takes_images:
-            network.twin = Classifier(blueprint)
-        return network
-
-    def optimizers(self, network: RobustNetwork) -> dict[str, OptimizerPlan]:
-        """As `drl`; the twin is trained like the task network."""
-        plans = super().optimizers(network)
-        if network.twin is not None:
-            plans[TWIN] = self.optimizer_plan(network.twin.parameters())
-        return plans
-
     def training_step(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
         """As `drl`, with strong views of pseudo-labelled images; the twin sees none of them."""
-        if network.twin is not None:
-            is_source = ~batch.is_pseudo
-            logits, _ = network.twin(batch.source_inputs[is_source])
-            yield Update(TWIN, cross_entropy(logits, batch.source_labels[is_source]))
+        yield from self.twin_updates(network, batch)
         # With a fixed strength pseudo-labelled rows are source to the ratio, which would learn to tell views.
         wanted = self.strong_views and self.ratio_strength == "auto" and network.task.backbone.takes_images
         if wanted and batch.is_pseudo.any():

@@ -16,26 +16,35 @@ one of frequencies alone, the classifier says of each class what it said on the 
 too few source rows are held out to tell.
 
 A classifier that was taught on the target agrees with its clusters more often than it is right. The accuracy to be
-expected is therefore the mean of two estimates, one from before it was taught and one from now, unless a network that
-the target taught nothing shows the clusters (`drst` for images); and how far the shift changes what the classifier
-says is a question for the time before.
+expected is therefore the mean of two estimates, one from before it was taught and one from now. And how far the shift
+changes what the classifier says is a question for the time before.
+
+Features of images are learned along with the labels. So with "auto" a twin of the classifier learns from the source
+rows of each batch alone. It has no part in labels and predictions: the accuracy to be expected is judged in the
+clusters of its features, and as far as these are trusted the time before has no say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
+from shiftcal.data.batches import Batch
 from shiftcal.functional.caution import FEWEST_HELD_OUT, VOTE, degree_of_shift
 from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.consistency import log_alignment
-from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, OptimizerPlan, Outputs, Update
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.rounds import GrowingRounds
+from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.options import option
+
+TWIN = "twin"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +57,31 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     align_classes: bool = option(
         True, "label as if classes were as frequent as on the source, as far as there is a shift (with auto)"
     )
+
+    twin: bool = option(
+        True, "train a second network on the source alone, to judge the accuracy on images (with ratio_strength auto)"
+    )
+
+    def build(self, blueprint: Blueprint) -> RobustNetwork:
+        """As `drl`, and a twin for images."""
+        network = super().build(blueprint)
+        if self.twin and self.ratio_strength == "auto" and network.task.backbone.takes_images:
+            network.twin = Classifier(blueprint)
+        return network
+
+    def optimizers(self, network: RobustNetwork) -> dict[str, OptimizerPlan]:
+        """As `drl`; the twin is trained like the task network."""
+        plans = super().optimizers(network)
+        if network.twin is not None:
+            plans[TWIN] = self.optimizer_plan(network.twin.parameters())
+        return plans
+
+    def twin_updates(self, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
+        """A step of the twin, where there is one, on the rows of a batch that are the source's own."""
+        if network.twin is not None:
+            is_source = ~batch.is_pseudo
+            logits, _ = network.twin(batch.source_inputs[is_source])
+            yield Update(TWIN, cross_entropy(logits, batch.source_labels[is_source]))
 
     def by_clusters(self, network: RobustNetwork) -> bool:
         """Whether clusters take part: never with a ratio_strength that is a number."""
