@@ -28,7 +28,8 @@ It is tested on both domains, so caution should stay away from the source. Where
 taken for nothing but source or target: tau of `shiftcal.functional.caution` is P(target | x), stretched to go from 0
 to 1 over the range of R; and what caution takes from source inputs all the same, the gain of that module gives back
 to the source as a whole. The ratio has a network of its own, as in the paper: features of the task forget what tells
-CIFAR-10 from STL-10.
+CIFAR-10 from STL-10. It learns slowly: R at its bound everywhere would say nothing of which target rows are the more
+like the source.
 
 Views, settings and what is ours in them: `shiftcal.methods.consistency`.
 """
@@ -63,6 +64,7 @@ class DistributionallyRobustSemiSupervised(ConsistencySettings, RobustLabelling)
     is_for_both_domains: ClassVar[bool] = True
 
     ratio_network: Literal["shared", "separate"] = option("separate", "a head on the task's features, or a network")
+    ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float = option(0.95, "least confidence with a ratio_strength that is a number", at_least=0, at_most=1)
     least_confidence: float = option(
