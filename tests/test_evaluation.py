@@ -155,7 +155,7 @@ def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: f
 
 def test_the_verdict_on_a_taught_classifier_names_what_was_expected_before() -> None:
     verdict = str(verdict_on_estimate({"estimated_accuracy": 0.7, "untaught_accuracy": 0.6}))
-    assert "half-way between 60.0%" in verdict
+    assert "lies between 60.0%" in verdict
 
 
 def test_prediction_sets_are_judged_with_and_without_labels() -> None:

@@ -149,7 +149,7 @@ def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
     )
     if "untaught_accuracy" in findings:
         return (
-            f"{expected} Take it with care: it is half-way between {findings['untaught_accuracy']:.1%}, expected "
+            f"{expected} Take it with care: it lies between {findings['untaught_accuracy']:.1%}, expected "
             "before the classifier was taught on the target, and what is expected of it now."
         )
     if findings["separation"] < 0.1:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
@@ -70,8 +69,8 @@ def fit_model(
     started = time.monotonic()
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
         # A run that goes on has all weights in its own checkpoint.
-        initial_weights = None if resumes else _initial_weights(problem.source, recipe)
-        trainer = _prepared_trainer(replace(problem, source=train_part), validation, recipe, fabric, initial_weights)
+        initial_model = None if resumes else _initial_model(problem.source, recipe)
+        trainer = _prepared_trainer(replace(problem, source=train_part), validation, recipe, fabric, initial_model)
         if resumes:
             assert checkpoint is not None
             state = _training_state(checkpoint, recipe)
@@ -119,8 +118,8 @@ def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[Lab
     return hold_out(source, training.validation_fraction, training.random_state)
 
 
-def _initial_weights(source: LabelledDomain, recipe: Recipe) -> dict[str, Tensor] | None:
-    """Backbone and head of the run that training is to start from; None if there is none."""
+def _initial_model(source: LabelledDomain, recipe: Recipe) -> FittedModel | None:
+    """The model of the run that training is to start from; None if there is none."""
     run = recipe.training.initial_run
     if run is None:
         return None
@@ -131,10 +130,13 @@ def _initial_weights(source: LabelledDomain, recipe: Recipe) -> dict[str, Tensor
             f"initial_run {run!r} takes inputs of shape {model.input_shape} for the classes {model.classes}; "
             f"expected a run on data like the source's: {source.inputs.shape} and {source.classes}"
         )
-    classifier = next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
-    if classifier is None:
+    if _classifier(model) is None:
         raise InvalidInputError(f"initial_run {run!r}: expected a run of a method that trains a classifier")
-    return classifier.weights()
+    return model
+
+
+def _classifier(model: FittedModel) -> Classifier | None:
+    return next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
 
 
 def _prepared_trainer(
@@ -142,16 +144,18 @@ def _prepared_trainer(
     held_out: LabelledDomain | None,
     recipe: Recipe,
     fabric: Fabric,
-    initial_weights: Mapping[str, Tensor] | None,
+    initial_model: FittedModel | None,
 ) -> Trainer:
     source = problem.source
+    initial = None if initial_model is None else _classifier(initial_model)
     statistics = _input_statistics(source.inputs, recipe.training.random_state)
     blueprint = Blueprint(
         lambda: build_backbone(recipe.backbone, source.inputs.shape, statistics),
         len(source.classes),
         has_target=problem.target is not None,
         num_target_rows=0 if problem.target is None else len(problem.target),
-        initial_weights=initial_weights,
+        initial_weights=None if initial is None else initial.weights(),
+        initial_weights_know_target=initial_model is not None and initial_model.recipe.method.needs_target,
     )
     network = synchronized_batch_norm(fabric, recipe.method.build(blueprint))
     return Trainer(recipe.method, network, problem, held_out, recipe.training, fabric)

@@ -267,3 +267,21 @@ def test_a_taught_classifier_is_judged_in_clusters_that_nothing_taught() -> None
     assert confidence(caution, judged) == pytest.approx(estimate.accuracy, abs=1e-3)
     assert caution.clusters is not None  # for predictions: of the classifier's own features
     torch.testing.assert_close(caution.clusters.centre, confirming.mean(dim=0))
+
+
+def test_what_was_known_before_counts_as_far_as_untaught_clusters_are_not_trusted() -> None:
+    source, labels = domain(400, wrong=0.0, domain_logit=1.0)
+    target, _ = domain(400, wrong=0.3, domain_logit=-1.0, least_margin=2, seed=1)
+    judged = target._replace(untaught_representation=target.representation)
+    _, now = fit_caution(source, labels, source, labels, judged, untaught=Untaught(0.7, 0.15))
+    _, estimate = fit_caution(source, labels, source, labels, judged, untaught=Untaught(0.3, 0.15))
+    assert estimate.trust == pytest.approx(0.5)
+    assert now.accuracy - estimate.accuracy == pytest.approx(0.4 * 0.5 / 2, abs=1e-6)
+
+
+def test_nothing_known_before_justifies_more_confidence() -> None:
+    source, labels = domain(400, wrong=0.0, domain_logit=1.0)
+    target, _ = domain(400, wrong=0.0, domain_logit=-1.0, least_margin=1, seed=1)
+    caution, estimate = fit_caution(source, labels, source, labels, target, untaught=Untaught(0.99, 1.0))
+    assert estimate.accuracy == pytest.approx(float(torch.softmax(target.logits, dim=-1).amax(dim=-1).mean()))
+    assert confidence(caution, target) == pytest.approx(estimate.accuracy, abs=1e-3)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.domains import UnlabelledDomain
@@ -15,11 +14,11 @@ from shiftcal.fitting import fit_model
 from shiftcal.functional.caution import VOTE
 from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import RATIO, TASK, EpochOutlook, Evidence, Outputs
+from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
-from shiftcal.methods.robust_labelling import TWIN, RobustLabelling
+from shiftcal.methods.robust_labelling import RobustLabelling
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint
 from shiftcal.recipe import Recipe
@@ -178,41 +177,6 @@ def test_selected_images_are_shown_in_strong_views_and_the_source_as_it_is(num_c
     fixed = [DistributionallyRobustSelfTraining(ratio_strength=1, strong_views=views) for views in (True, False)]
     with_views, without = (list(method.training_step(network, batch))[-1].loss.item() for method in fixed)
     assert with_views == without
-
-
-def test_the_twin_learns_from_source_images_alone_and_says_nothing_itself() -> None:
-    statistics = InputStatistics(torch.zeros(1), torch.ones(1))
-    blueprint = Blueprint(lambda: build_backbone("small-cnn", (1, 16, 16), statistics), 3, has_target=True)
-    inputs, target = torch.rand(2, 6, 1, 16, 16)
-    labels, is_pseudo = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([False, True] * 3)
-    batch = Batch(inputs, labels, torch.eye(3)[labels], is_pseudo, target, torch.arange(6), ViewMaker(0, 0), 0.5)
-    method = DistributionallyRobustSelfTraining()
-    network = method.build(blueprint).eval()
-    assert network.twin is not None
-    update, *others = method.training_step(network, batch)
-    assert update.optimizer == TWIN
-    expected = cross_entropy(network.twin(inputs[::2])[0], labels[::2])
-    assert update.loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    before = method.predict(network, target).logits
-    for weights in network.twin.parameters():
-        torch.nn.init.normal_(weights)
-    assert torch.equal(method.predict(network, target).logits, before)
-    assert {update.optimizer for update in others} == {RATIO, TASK}
-
-
-def test_only_what_is_taught_on_images_has_a_twin(blueprint: Blueprint) -> None:
-    statistics = InputStatistics(torch.zeros(1), torch.ones(1))
-    images = Blueprint(lambda: build_backbone("small-cnn", (1, 16, 16), statistics), 3, has_target=True)
-    assert DistributionallyRobustSelfTraining().build(blueprint).twin is None
-    for method in (
-        DistributionallyRobustSelfTraining(twin=False),
-        DistributionallyRobustSelfTraining(ratio_strength=1.0),
-        DistributionallyRobustSemiSupervised(ratio_strength=1.0),
-        DistributionallyRobust(),
-    ):
-        network = method.build(images)
-        assert network.twin is None
-        assert TWIN not in method.optimizers(network)
 
 
 def test_with_a_fixed_strength_there_are_no_clusters(blueprint: Blueprint, features: ShiftProblem) -> None:

@@ -53,3 +53,8 @@ def test_source_inputs_near_the_target_get_larger_weights(features: ShiftProblem
 def trained(problem: ShiftProblem, **options: Any) -> Any:
     how = Recipe.from_names("importance-weighting", method_options=options, training={"epochs": 20, "batch_size": 32})
     return fit_model(problem, how)
+
+
+def test_the_ratio_has_an_optimiser_of_its_own(blueprint: Blueprint) -> None:
+    method = ImportanceWeighting(optimizer="sgd")
+    assert method.optimizers(method.build(blueprint))[RATIO].kind == "adamw"

@@ -183,8 +183,8 @@ def fit_caution(
     if untaught is not None:
         # Trusted clusters of features that nothing taught need no correction.
         in_doubt = 1.0 if target.untaught_representation is None else 1 - estimate.trust
-        shift = in_doubt * (untaught.accuracy - estimate.accuracy) / 2
-        estimate = estimate._replace(accuracy=estimate.accuracy + shift)
+        expected = estimate.accuracy + in_doubt * (untaught.accuracy - estimate.accuracy) / 2
+        estimate = estimate._replace(accuracy=min(expected, _mean_confidence(target.logits)))
 
     def confidence_of(rows: Observed) -> Callable[[float, float], float]:
         support = _support(rows, clusters)

@@ -116,7 +116,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound", above=1)
     ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
-    ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network: adamw or sgd, whatever the task has")
+    ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
     dual_weight: float = option(0.1, "weight of the dual term in the ratio's loss; 0 leaves it out", at_least=0)
@@ -221,7 +221,7 @@ class DistributionallyRobust(Method[RobustNetwork]):
         network.caution.copy_(caution.caution)
         network.gain.copy_(caution.gain)
         earlier = {}
-        if untaught is not None and network.twin is None:
+        if untaught is not None and (network.twin is None or estimate.trust < 1):
             earlier["untaught_accuracy"] = untaught.accuracy
         strength = {"caution": float(caution.caution)}
         if self.is_for_both_domains:

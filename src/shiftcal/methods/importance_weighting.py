@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
-from shiftcal.methods.base import RATIO, TASK, Method, OptimizerPlan, Outputs, Update
+from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, observed, uses_batch_statistics
 from shiftcal.options import option
 from shiftcal.processes import mean_over_batch
@@ -42,6 +42,7 @@ class ImportanceWeighting(Method[WeightedNetwork]):
     flattening: float = option(1.0, "exponent of the weights; 0 weights all alike", at_least=0, at_most=1)
     ratio_bound: float = option(10.0, "P_source / P_target stays within 1/bound and bound", above=1)
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
+    ratio_optimizer: OptimizerKind = option("adamw", "of the ratio head, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio head", above=0)
 
     def build(self, blueprint: Blueprint) -> WeightedNetwork:
@@ -49,11 +50,11 @@ class ImportanceWeighting(Method[WeightedNetwork]):
         return WeightedNetwork(blueprint, self.ratio_hidden)
 
     def optimizers(self, network: WeightedNetwork) -> dict[str, OptimizerPlan]:
-        """Task and ratio, each with its own step size."""
+        """Task and ratio, each with its own optimiser."""
         plans = {TASK: self.optimizer_plan(network.task.parameters())}
         if network.ratio is not None:
             plans[RATIO] = self.optimizer_plan(
-                network.ratio.parameters(), learning_rate=self.ratio_learning_rate, kind="adamw"
+                network.ratio.parameters(), learning_rate=self.ratio_learning_rate, kind=self.ratio_optimizer
             )
         return plans
 

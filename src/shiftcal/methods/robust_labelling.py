@@ -20,14 +20,15 @@ expected is therefore the mean of two estimates, one from before it was taught a
 changes what the classifier says is a question for the time before.
 
 Features of images are learned along with the labels. So with "auto" a twin of the classifier learns from the source
-rows of each batch alone. It has no part in labels and predictions: the accuracy to be expected is judged in the
-clusters of its features, and as far as these are trusted the time before has no say.
+rows of each batch alone. It labels and predicts nothing itself: the accuracy to be expected, and with it the caution,
+is judged in the clusters of its features, and as far as these are trusted the time before has no say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -41,7 +42,7 @@ from shiftcal.functional.consistency import log_alignment
 from shiftcal.methods.base import EpochOutlook, Evidence, OptimizerPlan, Outputs, Update
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.rounds import GrowingRounds
-from shiftcal.models.networks import Blueprint, Classifier
+from shiftcal.models.networks import Blueprint, Classifier, frozen_statistics
 from shiftcal.options import option
 
 TWIN = "twin"
@@ -66,7 +67,8 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         """As `drl`, and a twin for images."""
         network = super().build(blueprint)
         if self.twin and self.ratio_strength == "auto" and network.task.backbone.takes_images:
-            network.twin = Classifier(blueprint)
+            clean = replace(blueprint, initial_weights=None) if blueprint.initial_weights_know_target else blueprint
+            network.twin = Classifier(clean)
         return network
 
     def optimizers(self, network: RobustNetwork) -> dict[str, OptimizerPlan]:
@@ -80,8 +82,12 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
         """A step of the twin, where there is one, on the rows of a batch that are the source's own."""
         if network.twin is not None:
             is_source = ~batch.is_pseudo
-            logits, _ = network.twin(batch.source_inputs[is_source])
-            yield Update(TWIN, cross_entropy(logits, batch.source_labels[is_source]))
+            # Of a single row there are no batch statistics.
+            few = is_source.sum() < 2
+            with frozen_statistics(network.twin) if few else nullcontext():
+                logits, _ = network.twin(batch.source_inputs[is_source])
+            loss = cross_entropy(logits, batch.source_labels[is_source])
+            yield Update(TWIN, loss, {"twin_loss": loss})
 
     def by_clusters(self, network: RobustNetwork) -> bool:
         """Whether clusters take part: never with a ratio_strength that is a number."""

@@ -27,6 +27,8 @@ class Blueprint:
     """For methods that keep something per row of the target."""
     initial_weights: Mapping[str, Tensor] | None = None
     """Backbone and head of another classifier, see `Classifier.weights`, that every classifier starts from."""
+    initial_weights_know_target: bool = False
+    """Whether that classifier was adapted to a target."""
 
 
 class Classifier(nn.Module):
