@@ -194,7 +194,11 @@ def _network_without_weights(
     backbone = without_pretrained(recipe.backbone)
     statistics = InputStatistics(torch.zeros(shape[0]), torch.ones(shape[0]))
     blueprint = Blueprint(
-        lambda: build_backbone(backbone, shape, statistics), num_classes, has_target, num_target_rows
+        lambda: build_backbone(backbone, shape, statistics),
+        num_classes,
+        has_target,
+        num_target_rows,
+        for_prediction=True,
     )
     network: nn.Module = recipe.method.build(blueprint)
     return network

@@ -66,7 +66,8 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     def build(self, blueprint: Blueprint) -> RobustNetwork:
         """As `drl`, and a twin for images."""
         network = super().build(blueprint)
-        if self.twin and self.ratio_strength == "auto" and network.task.backbone.takes_images:
+        needs_twin = self.twin and self.ratio_strength == "auto" and network.task.backbone.takes_images
+        if needs_twin and not blueprint.for_prediction:
             clean = replace(blueprint, initial_weights=None) if blueprint.initial_weights_know_target else blueprint
             network.twin = Classifier(clean)
         return network
@@ -88,6 +89,12 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
                 logits, _ = network.twin(batch.source_inputs[is_source])
             loss = cross_entropy(logits, batch.source_labels[is_source])
             yield Update(TWIN, loss, {"twin_loss": loss})
+
+    def conclude(self, network: RobustNetwork, evidence: Evidence) -> dict[str, float]:
+        """As `drl`; then the twin has served."""
+        findings = super().conclude(network, evidence)
+        network.twin = None
+        return findings
 
     def by_clusters(self, network: RobustNetwork) -> bool:
         """Whether clusters take part: never with a ratio_strength that is a number."""
