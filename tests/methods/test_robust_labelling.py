@@ -1,5 +1,7 @@
 """The twin of `drst` and `drssl`; their labels are tested with `drst`."""
 
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.views import ViewMaker
+from shiftcal.errors import TrainingInterrupted
 from shiftcal.fitted_model import FittedModel, load_model
 from shiftcal.fitting import fit_model
 from shiftcal.methods.base import RATIO, TASK, Evidence
@@ -23,6 +26,7 @@ from shiftcal.methods.robust_labelling import TWIN, RobustLabelling
 from shiftcal.models.backbones import InputStatistics, build_backbone
 from shiftcal.models.networks import Blueprint, Classifier
 from shiftcal.recipe import Recipe
+from shiftcal.training.trainer import EpochRecord
 
 STATISTICS = InputStatistics(torch.zeros(1), torch.ones(1))
 
@@ -44,10 +48,15 @@ def image_batch(is_pseudo: list[bool]) -> Batch:
 
 
 @pytest.fixture(params=["drst", "drssl"])
-def taught(request: pytest.FixtureRequest, images: ShiftProblem) -> FittedModel:
+def recipe(request: pytest.FixtureRequest) -> Recipe:
     options = {"warmup_share": 0.5} if request.param == "drst" else {"warmup_share": 0.5, "unlabelled_multiple": 1}
     training = {"epochs": 2, "batch_size": 16, "validation_fraction": 0.3}
-    return fit_model(images, Recipe.from_names(request.param, method_options=options, training=training))
+    return Recipe.from_names(request.param, method_options=options, training=training)
+
+
+@pytest.fixture
+def taught(recipe: Recipe, images: ShiftProblem) -> FittedModel:
+    return fit_model(images, recipe)
 
 
 def test_the_twin_learns_from_source_rows_alone_and_predicts_nothing(image_blueprint: Blueprint) -> None:
@@ -117,6 +126,20 @@ def test_a_taught_model_predicts_the_same_when_it_is_loaded(
     assert images.target is not None
     expected, found = (model.predict(images.target.inputs).logits for model in (taught, again))
     torch.testing.assert_close(found, expected)
+
+
+def test_an_interrupted_run_goes_on_with_its_twin(
+    taught: FittedModel, recipe: Recipe, images: ShiftProblem, tmp_path: Path
+) -> None:
+    def interrupt(history: list[EpochRecord]) -> None:
+        if len(history) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(TrainingInterrupted):
+        fit_model(images, recipe, checkpoint=tmp_path / "c.pt", after_epoch=interrupt)
+    resumed = fit_model(images, recipe, checkpoint=tmp_path / "c.pt", resume=True)
+    assert resumed.findings == taught.findings
+    assert torch.equal(resumed.predict(images.source.inputs).logits, taught.predict(images.source.inputs).logits)
 
 
 def test_the_twin_does_not_start_from_a_classifier_that_knows_the_target(image_blueprint: Blueprint) -> None:
