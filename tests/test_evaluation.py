@@ -153,6 +153,13 @@ def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: f
     assert words in verdict
 
 
+def test_the_verdict_says_where_the_estimate_is_held_down_to_the_confidence() -> None:
+    witnesses = {"cluster_agreement": 0.7, "corrected_confidence": 0.6, "trust": 1.0, "separation": 0.5}
+    for estimate, held_down in ((0.7, False), (0.49, True)):
+        findings = {"estimated_accuracy": estimate, "cluster_compactness": 0.6, **witnesses}
+        assert ("held down" in str(verdict_on_estimate(findings))) is held_down
+
+
 def test_the_verdict_on_a_taught_classifier_names_what_was_expected_before() -> None:
     verdict = str(verdict_on_estimate({"estimated_accuracy": 0.7, "untaught_accuracy": 0.6}))
     assert "lies between 60.0%" in verdict

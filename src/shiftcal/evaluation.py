@@ -19,6 +19,8 @@ from shiftcal.metrics import compute_metrics
 from shiftcal.predictions import ExampleImages, Predictions
 
 # Pictures kept of each end of the density ratio.
+# In a percentage with one digit.
+_VISIBLE = 0.0005
 _EXAMPLES_PER_END = 12
 
 
@@ -164,6 +166,8 @@ def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
         )
     by_clusters, by_confidence = findings["cluster_agreement"], findings["corrected_confidence"]
     span = f"{by_clusters:.1%} by the target's clusters, {by_confidence:.1%} by confidence"
+    if findings["estimated_accuracy"] < min(by_clusters, by_confidence) - _VISIBLE:
+        span += "; held down to how confident the classifier is"
     if findings["trust"] < 0.5:
         return (
             f"{expected} Take it with care ({span}): the classes form no clear clusters, or the shift is mild, so it "
