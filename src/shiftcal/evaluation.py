@@ -19,9 +19,9 @@ from shiftcal.metrics import compute_metrics
 from shiftcal.predictions import ExampleImages, Predictions
 
 # Pictures kept of each end of the density ratio.
+_EXAMPLES_PER_END = 12
 # In a percentage with one digit.
 _VISIBLE = 0.0005
-_EXAMPLES_PER_END = 12
 
 
 def predict_domain(

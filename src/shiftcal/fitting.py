@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from torch import Tensor
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
@@ -69,8 +70,8 @@ def fit_model(
     started = time.monotonic()
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
         # A run that goes on has all weights in its own checkpoint.
-        initial_model = None if resumes else _initial_model(problem.source, recipe)
-        trainer = _prepared_trainer(replace(problem, source=train_part), validation, recipe, fabric, initial_model)
+        initial = _Initial() if resumes else _initial_classifier(problem.source, recipe)
+        trainer = _prepared_trainer(replace(problem, source=train_part), validation, recipe, fabric, initial)
         if resumes:
             assert checkpoint is not None
             state = _training_state(checkpoint, recipe)
@@ -118,11 +119,18 @@ def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[Lab
     return hold_out(source, training.validation_fraction, training.random_state)
 
 
-def _initial_model(source: LabelledDomain, recipe: Recipe) -> FittedModel | None:
-    """The model of the run that training is to start from; None if there is none."""
+class _Initial(NamedTuple):
+    """The classifier that training starts from, if any."""
+
+    weights: Mapping[str, Tensor] | None = None
+    know_target: bool = False
+
+
+def _initial_classifier(source: LabelledDomain, recipe: Recipe) -> _Initial:
+    """Backbone and head of the run that training is to start from."""
     run = recipe.training.initial_run
     if run is None:
-        return None
+        return _Initial()
     own_backbone = None if isinstance(recipe.backbone, str) else recipe.backbone
     model = load_model(Path(run) / CHECKPOINT_FILE, backbone=own_backbone)
     if (model.input_shape, model.classes) != (source.inputs.shape, source.classes):
@@ -130,13 +138,10 @@ def _initial_model(source: LabelledDomain, recipe: Recipe) -> FittedModel | None
             f"initial_run {run!r} takes inputs of shape {model.input_shape} for the classes {model.classes}; "
             f"expected a run on data like the source's: {source.inputs.shape} and {source.classes}"
         )
-    if _classifier(model) is None:
+    classifier = next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
+    if classifier is None:
         raise InvalidInputError(f"initial_run {run!r}: expected a run of a method that trains a classifier")
-    return model
-
-
-def _classifier(model: FittedModel) -> Classifier | None:
-    return next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
+    return _Initial(classifier.weights(), model.recipe.method.needs_target)
 
 
 def _prepared_trainer(
@@ -144,18 +149,17 @@ def _prepared_trainer(
     held_out: LabelledDomain | None,
     recipe: Recipe,
     fabric: Fabric,
-    initial_model: FittedModel | None,
+    initial: _Initial,
 ) -> Trainer:
     source = problem.source
-    initial = None if initial_model is None else _classifier(initial_model)
     statistics = _input_statistics(source.inputs, recipe.training.random_state)
     blueprint = Blueprint(
         lambda: build_backbone(recipe.backbone, source.inputs.shape, statistics),
         len(source.classes),
         has_target=problem.target is not None,
         num_target_rows=0 if problem.target is None else len(problem.target),
-        initial_weights=None if initial is None else initial.weights(),
-        initial_weights_know_target=initial_model is not None and initial_model.recipe.method.needs_target,
+        initial_weights=initial.weights,
+        initial_weights_know_target=initial.know_target,
     )
     network = synchronized_batch_norm(fabric, recipe.method.build(blueprint))
     return Trainer(recipe.method, network, problem, held_out, recipe.training, fabric)

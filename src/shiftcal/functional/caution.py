@@ -10,7 +10,8 @@ their logits, for gain is 0 unless a method is asked about the source too; the s
 monotone function of the density ratio, whose strength is the caution. The caution is chosen so that the mean
 confidence on the target is the accuracy that can be expected there. Two witnesses tell of that accuracy:
 
-- `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation. Where a
+- `cluster_agreement`: how often the classifier agrees with the clusters of the target's own representation, or of
+  one that learned nothing from the target where there is one (`Observed.untaught_representation`). Where a
   shift leads the classifier astray, it cuts across these clusters. A class that is predicted less than 0.15 times as
   often as it occurs on the source is taken to be absent and has no cluster in this count: it would be a part of
   another's. Where that would hold for more than two thirds of the source, or leave a single class, the shift has
@@ -112,8 +113,8 @@ class Untaught(NamedTuple):
 
     accuracy: float
     """Expected then. A taught classifier agrees with the clusters more often than it is right, and it was right less
-    often before: the truth lies between the two estimates, and their mean is taken, as far as
-    there are no trusted clusters that nothing taught."""
+    often before: the truth lies between the two estimates, and their mean is taken, as far as there are no trusted
+    clusters of features that were not taught."""
     separation: float
     """Found then. What a taught classifier says of the target looks as on the source, whatever it is worth."""
 
@@ -174,10 +175,10 @@ def fit_caution(
     else:
         clusters = _clusters(target)
         apart = None if untaught is None else untaught.separation
-        judged, judged_source = _as_judged(target), _as_judged(source)
-        witnesses = clusters if judged is target else _clusters(judged)
+        judged = _as_judged(target)
+        judging = clusters if judged is target else _clusters(judged)
         estimate = estimate_accuracy(
-            judged_source, source_labels, held_out, held_out_labels, judged, witnesses, apart
+            _as_judged(source), source_labels, held_out, held_out_labels, judged, judging, apart
         )
         vote = target.logits.new_tensor(VOTE * estimate.trust)
     if untaught is not None:

@@ -58,7 +58,6 @@ class RobustLabelling(GrowingRounds, DistributionallyRobust):
     align_classes: bool = option(
         True, "label as if classes were as frequent as on the source, as far as there is a shift (with auto)"
     )
-
     twin: bool = option(
         True, "train a second network on the source alone, to judge the accuracy on images (with ratio_strength auto)"
     )
