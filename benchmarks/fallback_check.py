@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftcal.comparison import find_cells
+from shiftcal.core.progress import progress_bar
 from shiftcal.data.inputs import ImageFormat, Inputs
 from shiftcal.data.specs import load_domain
-from shiftcal.fallback import agreements
-from shiftcal.fitted_model import FittedModel, load_model
-from shiftcal.progress import progress_bar
-from shiftcal.run_folder import RunFolder
+from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.folder import RunFolder
+from shiftcal.training.fallback import agreements
+from shiftcal.training.fitted_model import FittedModel, load_model
 
 REFERENCE = "drl"
 NOT_ADAPTING = (REFERENCE, "source-only", "asg")

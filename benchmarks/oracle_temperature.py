@@ -16,10 +16,10 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from shiftcal.comparison import find_cells
+from shiftcal.faces.foreign_models import LEAST_PROBABILITY
 from shiftcal.metrics import brier_score
-from shiftcal.predictions import load_predictions
-from shiftcal.trained_models import LEAST_PROBABILITY
+from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.predictions import load_predictions
 
 
 def oracle_brier(probabilities: Tensor, labels: Tensor) -> float:

@@ -32,16 +32,16 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
+from shiftcal.core.progress import progress_bar
+from shiftcal.core.vision_guard import import_torchvision
 from shiftcal.data.batches import BatchPlan, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.specs import load_pair
-from shiftcal.fitting import fit_model
 from shiftcal.metrics import compute_metrics
-from shiftcal.progress import progress_bar
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
 from shiftcal.training.optimizers import schedule_factor
-from shiftcal.vision_guard import import_torchvision
+from shiftcal.training.recipe import Recipe
 
 TASKS = (("amazon", "webcam"), ("webcam", "amazon"), ("dslr", "amazon"))
 COLUMNS = ("task", "method", "seed", "library", "options", "accuracy", "ece")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftcal.comparison import find_cells
-from shiftcal.predictions import load_predictions
+from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.predictions import load_predictions
 
 COVERAGES = (0.1, 0.25, 0.5)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shiftcal.comparison import find_cells
-from shiftcal.functional.conformal import Conformity, conformity
-from shiftcal.predictions import load_predictions
+from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.predictions import load_predictions
+from shiftcal.target.prediction_sets import Conformity, conformity
 
 METHODS = ("source-only", "source-only+temperature", "drl")
 COVERAGES = (0.8, 0.9, 0.95)

@@ -9,8 +9,8 @@ import csv
 import sys
 from pathlib import Path
 
-from shiftcal.comparison import find_cells
 from shiftcal.data.pseudo_label_rounds import load_pseudo_label_rounds
+from shiftcal.runs.comparison import find_cells
 
 COLUMNS = ("task", "method", "seed", "epoch", "coverage", "estimated_precision", "true_precision")
 

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shiftcal.comparison import find_cells
 from shiftcal.metrics import expected_calibration_error, reliability_curve
-from shiftcal.predictions import Predictions, load_predictions
+from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.predictions import Predictions, load_predictions
 
 SHOWN = {
     "source-only": "ordinary training",

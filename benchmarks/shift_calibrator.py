@@ -29,13 +29,13 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.calibrators.temperature import fit_temperature
-from shiftcal.config import RunConfig
+from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain
-from shiftcal.experiment import load_data
+from shiftcal.faces.foreign_models import logits_of
 from shiftcal.metrics import compute_metrics
-from shiftcal.progress import progress_bar
-from shiftcal.tasks import Task, parse_tasks
-from shiftcal.trained_models import logits_of
+from shiftcal.runs.config import RunConfig
+from shiftcal.runs.experiment import load_data
+from shiftcal.runs.tasks import Task, parse_tasks
 
 METRICS = (
     "accuracy",

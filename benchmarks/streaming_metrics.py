@@ -10,8 +10,8 @@ import tracemalloc
 
 import numpy as np
 
+from shiftcal.core.vision_guard import import_torchvision
 from shiftcal.metrics import StreamingExpectedCalibrationError
-from shiftcal.vision_guard import import_torchvision
 
 NUM_SAMPLES = 40_000_000
 CHUNK = 1_000_000

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from shiftcal.core.vision_guard import import_timm
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.vision_guard import import_timm
 
 # The networks of the tests are too small to gain from threads, and test processes that run side by side lose by them.
 torch.set_num_threads(1)

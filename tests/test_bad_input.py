@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 from shiftcal import AdaptiveClassifier
-from shiftcal.cli import main
-from shiftcal.errors import CheckpointError, InvalidInputError, OutputError, ShiftcalError
+from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, ShiftcalError
+from shiftcal.faces.cli import main
 from shiftcal.training.checkpoint import FORMAT_VERSION
 
 SCREEN_LINES, SCREEN_CHARACTERS = 24, 24 * 80

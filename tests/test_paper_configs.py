@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shiftcal.cli import main
-from shiftcal.config import RunConfig, read_config
-from shiftcal.errors import DataUnavailableError
-from shiftcal.experiment import load_data
+from shiftcal.core.errors import DataUnavailableError
+from shiftcal.faces.cli import main
 from shiftcal.methods.fixmatch import FixMatch
+from shiftcal.runs.config import RunConfig, read_config
+from shiftcal.runs.experiment import load_data
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 FILES = sorted(CONFIGS.rglob("*.yaml"))
@@ -104,7 +104,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         monkeypatch.setenv("SHIFTCAL_DATA", str(folder / "data"))
         monkeypatch.chdir(folder)
         # Drawing takes longer than these trainings do, and has tests of its own.
-        monkeypatch.setattr("shiftcal.experiment.report_run", lambda _: None)
+        monkeypatch.setattr("shiftcal.runs.experiment.report_run", lambda _: None)
         for name in STARTS:
             run_small(name, "resnet18")
         yield

@@ -6,8 +6,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shiftcal.estimator import AdaptiveClassifier
-    from shiftcal.shift_calibrator import ShiftCalibrator
+    from shiftcal.faces.calibrator import ShiftCalibrator
+    from shiftcal.faces.classifier import AdaptiveClassifier
 
 __all__ = ["AdaptiveClassifier", "ShiftCalibrator", "__version__"]
 
@@ -17,11 +17,11 @@ __version__ = version("shiftcal")
 def __getattr__(name: str) -> Any:
     # Imported on first use: `import shiftcal.metrics` need not wait for the training engine.
     if name == "AdaptiveClassifier":
-        from shiftcal.estimator import AdaptiveClassifier
+        from shiftcal.faces.classifier import AdaptiveClassifier
 
         return AdaptiveClassifier
     if name == "ShiftCalibrator":
-        from shiftcal.shift_calibrator import ShiftCalibrator
+        from shiftcal.faces.calibrator import ShiftCalibrator
 
         return ShiftCalibrator
     raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

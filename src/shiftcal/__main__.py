@@ -2,7 +2,7 @@
 
 import sys
 
-from shiftcal.cli import main
+from shiftcal.faces.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from shiftcal.calibrators import CALIBRATORS
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import ShiftProblem
-from shiftcal.errors import InvalidInputError
-from shiftcal.fitted_model import load_model
-from shiftcal.fitting import fit_model
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import load_model
+from shiftcal.training.recipe import Recipe
 
 pytestmark = pytest.mark.parametrize("name", CALIBRATORS)
 

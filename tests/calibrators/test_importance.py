@@ -14,8 +14,8 @@ from shiftcal.calibrators.cpcs import Cpcs
 from shiftcal.calibrators.importance import ImportanceWeighted, temperature_state
 from shiftcal.calibrators.importance_weighted_temperature import ImportanceWeightedTemperature
 from shiftcal.calibrators.transcal import TransCal
-from shiftcal.density_ratios import DENSITY_RATIOS
-from shiftcal.errors import InvalidInputError, UnknownNameError
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
+from shiftcal.target.density_ratios import DENSITY_RATIOS
 
 MakeData = Callable[..., CalibrationData]
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.arrays import encode_labels, inputs_from, labels_of_dataset
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, DatasetInputs
-from shiftcal.errors import InvalidInputError
 
 FEATURES = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 BOTH = np.array([0, 1])

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, FileInputs, ImageFormat
-from shiftcal.errors import InvalidInputError
 
 CPU = torch.device("cpu")
 TARGET_START = 1000

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.errors import InvalidInputError
 
 
 def make_domain(labels: list[int], classes: tuple[str, ...]) -> LabelledDomain:

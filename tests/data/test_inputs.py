@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.inputs import (
     ArrayInputs,
     DatasetInputs,
@@ -19,7 +20,6 @@ from shiftcal.data.inputs import (
     convert_images,
     decode_image,
 )
-from shiftcal.errors import InvalidInputError
 
 ROWS = np.array([1, 0])
 

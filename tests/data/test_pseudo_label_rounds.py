@@ -3,13 +3,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.data.pseudo_label_rounds import (
     PseudoLabelRounds,
     load_pseudo_label_rounds,
     save_pseudo_label_rounds,
 )
-from shiftcal.errors import DataUnavailableError, InvalidInputError
 
 
 def chosen(rows: list[int], labels: list[int]) -> PseudoLabels:

@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, ImageFormat
 from shiftcal.data.specs import load_domain, load_pair
-from shiftcal.errors import InvalidInputError, UnknownNameError
 
 
 def write_image(path: Path, size: tuple[int, int] = (6, 5), mode: str = "RGB") -> None:

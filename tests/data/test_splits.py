@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.splits import hold_out, within_budget
-from shiftcal.errors import InvalidInputError
 
 
 def make_domain(counts: list[int]) -> LabelledDomain:

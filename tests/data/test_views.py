@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.image_operations import FILL
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.data.views import ViewMaker
-from shiftcal.errors import InvalidInputError
 
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 13, 17)]
 

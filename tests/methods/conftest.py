@@ -10,8 +10,8 @@ import torch
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
 from shiftcal.methods.base import TASK, Method
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.optimizers import build_optimizer
 
 

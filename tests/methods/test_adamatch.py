@@ -8,8 +8,8 @@ from torch import nn
 from shiftcal.data.batches import Batch
 from shiftcal.data.views import ViewMaker
 from shiftcal.methods.adamatch import NUM_REMEMBERED, AdaMatch, AligningClassifier
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def views_of(batch: Batch) -> tuple[torch.Tensor, ...]:

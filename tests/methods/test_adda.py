@@ -5,15 +5,15 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from shiftcal.core.errors import TrainingInterrupted
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.errors import TrainingInterrupted
-from shiftcal.fitting import fit_model
 from shiftcal.methods.adda import DOMAIN, ENCODER, AdversarialDiscriminative, TwoEncoderNetwork
 from shiftcal.methods.base import TASK
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
 from shiftcal.training.optimizers import build_optimizer
+from shiftcal.training.recipe import Recipe
 
 
 def built(method: AdversarialDiscriminative, blueprint: Blueprint) -> TwoEncoderNetwork:

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy, dropout
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.adr import AdversarialDropout
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_losses_for_the_same_masks(blueprint: Blueprint, batch: Batch) -> None:

@@ -10,13 +10,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import fit_model
 from shiftcal.methods.asg import GuidedNetwork, ProxyGuidance
 from shiftcal.methods.base import TASK
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
 from shiftcal.training.optimizers import build_optimizer
+from shiftcal.training.recipe import Recipe
 
 
 def moved(network: GuidedNetwork) -> GuidedNetwork:

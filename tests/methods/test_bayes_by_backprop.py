@@ -4,11 +4,11 @@ from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import TASK
 from shiftcal.methods.bayes_by_backprop import DEVIATION, BayesByBackprop, BayesianClassifier
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 def test_loss_is_the_expected_cross_entropy_and_the_divergence(blueprint: Blueprint, batch: Batch) -> None:

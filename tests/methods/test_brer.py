@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import fit_model
 from shiftcal.methods.brer import NoisyClassifier, RenyiEntropy
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 @pytest.mark.parametrize("entropy", ["min", "collision", "shannon"])

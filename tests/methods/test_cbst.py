@@ -7,7 +7,7 @@ from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 NO_EVIDENCE = cast(Evidence, None)
 NO_NETWORK = torch.nn.Identity()

@@ -2,7 +2,7 @@ import torch
 
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.cbst_avh import AngularSelfTraining
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_selection_is_by_angle_and_not_by_confidence(blueprint: Blueprint) -> None:

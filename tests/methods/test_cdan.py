@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.cdan import PROJECTED_DIM, ConditionalAdversarial, ConditionalNetwork
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def built(blueprint: Blueprint, **options: Any) -> tuple[ConditionalAdversarial, ConditionalNetwork]:

@@ -6,17 +6,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
-from shiftcal.errors import InvalidInputError
-from shiftcal.fitting import fit_model
 from shiftcal.functional.centre_labels import agree_both_ways, centre_similarities
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.cdtrans import CrossDomainTransformer, find_partners
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.cross_attention import cross_branch, own_branch
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
+from shiftcal.methods.networks.cross_attention import cross_branch, own_branch
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 NO_EVIDENCE = cast(Evidence, None)
 NO_NETWORK = torch.nn.Identity()

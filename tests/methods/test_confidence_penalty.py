@@ -4,7 +4,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.confidence_penalty import ConfidencePenalty
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_loss_is_the_cross_entropy_less_the_entropy(blueprint: Blueprint, batch: Batch) -> None:

@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import nn
 
+from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
+from shiftcal.core.options import describe
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.errors import InvalidInputError, TrainingInterrupted
-from shiftcal.fitted_model import FittedModel, load_model
-from shiftcal.fitting import fit_model
 from shiftcal.methods import METHODS
-from shiftcal.options import describe
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.recipe import Recipe
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 

@@ -10,13 +10,13 @@ from sklearn.metrics.pairwise import cosine_similarity
 from torch.nn.functional import cross_entropy, one_hot
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import fit_model
 from shiftcal.functional.centre_labels import centre_similarities
 from shiftcal.functional.prototypes import prototype_logits
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.cpga import ContrastivePrototypes, PrototypeNetwork
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 NO_EVIDENCE = cast(Evidence, None)
 NO_NETWORK = torch.nn.Identity()

@@ -11,7 +11,7 @@ from shiftcal.functional.self_training import entropy_regularized_labels, normal
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
 from shiftcal.methods.crst import ConfidenceRegularizedSelfTraining
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 ByHand = {
     "mrkld": lambda p: -p.log().sum(dim=1) / 3,

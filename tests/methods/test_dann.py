@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.dann import DomainAdversarial
-from shiftcal.models.networks import Blueprint, ClassifierWithDiscriminator
+from shiftcal.methods.networks.classifiers import Blueprint, ClassifierWithDiscriminator
 
 
 def built(blueprint: Blueprint, **options: float) -> tuple[DomainAdversarial, ClassifierWithDiscriminator]:

@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.deep_coral import DeepCoral
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 @pytest.mark.parametrize("layer", ["logits", "features"])

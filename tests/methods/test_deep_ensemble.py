@@ -1,10 +1,10 @@
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import fit_model
 from shiftcal.methods.deep_ensemble import DeepEnsemble
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 def test_members_differ_and_their_probabilities_are_averaged(blueprint: Blueprint, batch: Batch) -> None:

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitted_model import FittedModel
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import RATIO
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.recipe import Recipe
 
 
 def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:

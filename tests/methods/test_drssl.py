@@ -11,17 +11,17 @@ import pytest
 import torch
 from scipy.special import log_softmax, softmax
 
+from shiftcal.core.errors import TrainingInterrupted
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
-from shiftcal.errors import TrainingInterrupted
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import RATIO, TASK, Update
 from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.fixmatch import FixMatch
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint, DomainOutputs
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 def step_of_task(method: DistributionallyRobustSemiSupervised, network: RobustNetwork, batch: Batch) -> Update:

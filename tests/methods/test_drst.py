@@ -10,18 +10,18 @@ from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.domains import UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, Inputs
 from shiftcal.data.views import ViewMaker
-from shiftcal.fitting import fit_model
-from shiftcal.functional.caution import VOTE
-from shiftcal.functional.clustering import cluster_log_posteriors
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.drl import DistributionallyRobust, RobustNetwork
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
-from shiftcal.methods.robust_labelling import RobustLabelling
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.shared.robust_labelling import RobustLabelling
+from shiftcal.target.caution import VOTE
+from shiftcal.target.clusters import cluster_log_posteriors
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 TRUST, SEPARATION = 0.4, 0.15
 

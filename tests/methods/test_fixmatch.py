@@ -8,12 +8,12 @@ from torch import nn
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import Update
 from shiftcal.methods.fixmatch import FixMatch
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:

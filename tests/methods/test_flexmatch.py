@@ -6,13 +6,13 @@ import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
-from shiftcal.fitted_model import load_model
-from shiftcal.fitting import fit_model
 from shiftcal.functional.adaptive_thresholds import NO_LABEL
 from shiftcal.methods.fixmatch import FixMatch
 from shiftcal.methods.flexmatch import CurriculumClassifier, FlexMatch
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import load_model
+from shiftcal.training.recipe import Recipe
 
 
 def test_all_rows_count_at_first_then_each_class_by_its_sure_rows(blueprint: Blueprint, batch: Batch) -> None:

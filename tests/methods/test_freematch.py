@@ -8,7 +8,7 @@ from shiftcal.data.views import ViewMaker
 from shiftcal.functional.adaptive_thresholds import fairness_loss
 from shiftcal.functional.consistency import consistency_loss
 from shiftcal.methods.freematch import FreeMatch
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_moving_means_and_thresholds_by_hand(blueprint: Blueprint, batch: Batch) -> None:

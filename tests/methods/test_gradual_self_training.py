@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.data.batches import Batch
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
 from shiftcal.methods.gradual_self_training import GradualSelfTraining, source_likeness
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 NO_EVIDENCE = cast(Evidence, None)
 NO_NETWORK = torch.nn.Identity()

@@ -4,11 +4,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import RATIO, TASK
 from shiftcal.methods.importance_weighting import ImportanceWeighting, WeightedNetwork
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 def claiming_a_shift(network: WeightedNetwork) -> WeightedNetwork:

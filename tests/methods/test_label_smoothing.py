@@ -3,7 +3,7 @@ from torch.nn.functional import one_hot
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.label_smoothing import LabelSmoothing
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_loss_is_the_cross_entropy_with_smoothed_labels(blueprint: Blueprint, batch: Batch) -> None:

@@ -2,7 +2,7 @@ import torch
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.mc_dropout import MonteCarloDropout
-from shiftcal.models.networks import Blueprint, Classifier
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 
 def test_a_prediction_is_the_mean_over_random_masks(blueprint: Blueprint, batch: Batch) -> None:

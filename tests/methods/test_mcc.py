@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.mcc import MinimumClassConfusion
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.mcd import MaximumClassifierDiscrepancy, TwoHeadClassifier
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 def test_losses_of_the_three_steps(blueprint: Blueprint, batch: Batch) -> None:

@@ -7,8 +7,8 @@ from torch import nn
 from shiftcal.data.batches import Batch
 from shiftcal.methods.base import TASK
 from shiftcal.methods.mean_teacher import MeanTeacher
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
 
 
 @pytest.mark.parametrize(("progress", "ramp"), [(0.0, np.exp(-5)), (0.135, np.exp(-1.25)), (0.5, 1.0)])

@@ -4,8 +4,8 @@ import torch
 from scipy.special import log_softmax
 
 from shiftcal.data.batches import Batch
+from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.pseudo_label import PseudoLabelling
-from shiftcal.models.networks import Blueprint
 
 
 @pytest.mark.parametrize(("progress", "ramp"), [(0.05, 0.0), (0.35, 0.5), (0.8, 1.0)])

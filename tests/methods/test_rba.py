@@ -6,11 +6,11 @@ import torch
 from torch.distributions import MultivariateNormal
 
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.fitted_model import FittedModel
-from shiftcal.fitting import fit_model
+from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.rba import GivenDensities, RobustBiasAware
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.recipe import Recipe
 
 
 def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:

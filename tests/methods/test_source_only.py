@@ -3,8 +3,8 @@ from sklearn.linear_model import LogisticRegression
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.fitting import fit_model
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
 
 
 def test_linear_backbone_gives_the_predictions_of_logistic_regression(features: ShiftProblem) -> None:

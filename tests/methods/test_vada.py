@@ -7,15 +7,15 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, kl_divergence
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from shiftcal.core.errors import TrainingInterrupted
 from shiftcal.data.batches import Batch, ShiftProblem
-from shiftcal.errors import TrainingInterrupted
-from shiftcal.fitted_model import FittedModel
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import TASK, Update
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
+from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.vada import DOMAIN, AdversarialNetwork, VirtualAdversarial
-from shiftcal.models.backbones import InputStatistics, build_backbone
-from shiftcal.models.networks import Blueprint
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.recipe import Recipe
 
 
 def built(method: VirtualAdversarial, blueprint: Blueprint) -> AdversarialNetwork:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.metrics import (
     adaptive_calibration_error,
     classwise_calibration_error,

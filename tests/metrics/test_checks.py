@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.metrics import METRICS, brier_score, compute_metrics, reliability_curve, risk_coverage_curve
 from shiftcal.metrics.checks import check_num_bins, check_predictions, check_scores
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shiftcal.predictions import load_predictions
-from shiftcal.run_folder import RunFolder
+from shiftcal.runs.folder import RunFolder
+from shiftcal.runs.predictions import load_predictions
 
 # Two processes of torch share two cores here.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}

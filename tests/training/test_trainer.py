@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
+from shiftcal.core.errors import CheckpointError, InvalidInputError, TrainingInterrupted
 from shiftcal.data.batches import Batch, PseudoLabels, ShiftProblem
-from shiftcal.errors import CheckpointError, InvalidInputError, TrainingInterrupted
-from shiftcal.fitted_model import FittedModel
-from shiftcal.fitting import fit_model
 from shiftcal.methods.base import TASK, EpochOutlook, Update
+from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier
-from shiftcal.recipe import Recipe
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.options import TrainingOptions
+from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import Predict, _moving_average
 
 

@@ -12,7 +12,7 @@ from shiftcal.calibrators.perturbed_temperature import PerturbedTemperature
 from shiftcal.calibrators.temperature import Temperature
 from shiftcal.calibrators.transcal import TransCal
 from shiftcal.calibrators.vector import Vector
-from shiftcal.errors import UnknownNameError
+from shiftcal.core.errors import UnknownNameError
 
 CALIBRATORS: dict[str, type[Calibrator]] = {
     "temperature": Temperature,

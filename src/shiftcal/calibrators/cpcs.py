@@ -25,7 +25,7 @@ from torch.nn.functional import one_hot
 
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.calibrators.importance import ImportanceWeighted, temperature_state
-from shiftcal.options import option
+from shiftcal.core.options import option
 
 # Temperatures from exp(-7) to exp(7): the loss may have several minima, so the grid finds the lowest.
 _LOG_GRID = np.linspace(-7, 7, 57)

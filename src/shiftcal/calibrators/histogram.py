@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
+from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
-from shiftcal.options import option
 
 _FEWEST_ROWS = 10
 _FLOOR = 1e-12

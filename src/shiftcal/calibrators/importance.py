@@ -2,9 +2,9 @@
 
 `ratio` says where they come from:
 
-- an estimator of `shiftcal.density_ratios` on features, by default a logistic regression of the domain. Each row's
-  weight is that of an estimate made without it: one that has seen the row tells it from the target too well, and the
-  weights of all rows fall towards zero.
+- an estimator of `shiftcal.target.density_ratios` on features, by default a logistic regression of the domain. Each
+  row's weight is that of an estimate made without it: one that has seen the row tells it from the target too well,
+  and the weights of all rows fall towards zero.
 - "model": 1 / `density_ratio` of the model itself. A method that models no shift says 1 everywhere, and weighted
   temperature scaling is then temperature scaling.
 """
@@ -20,13 +20,13 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
-from shiftcal.density_ratios import DENSITY_RATIOS, DensityRatioEstimator, density_ratio
-from shiftcal.density_ratios.checks import MIN_ROWS, check_features
-from shiftcal.density_ratios.diagnostics import effective_sample_share
-from shiftcal.density_ratios.logistic import Logistic
-from shiftcal.errors import InvalidInputError, UnknownNameError
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
+from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
-from shiftcal.options import option
+from shiftcal.target.density_ratios import DENSITY_RATIOS, DensityRatioEstimator, density_ratio
+from shiftcal.target.density_ratios.checks import MIN_ROWS, check_features
+from shiftcal.target.density_ratios.diagnostics import effective_sample_share
+from shiftcal.target.density_ratios.logistic import Logistic
 
 _MODEL = "model"
 _NUM_FOLDS = 5

@@ -22,9 +22,9 @@ from torch import Tensor
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
 from shiftcal.calibrators.temperature import fit_temperature
+from shiftcal.core.options import option
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.methods.base import Outputs
-from shiftcal.options import option
 
 # Each search starts where that of the stronger penalty has ended.
 _PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0, 1e-1)

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.calibrators.temperature import fit_temperature
+from shiftcal.core.options import option
 from shiftcal.data.noise import FeatureSpread, NoisyInputs
 from shiftcal.methods.base import Outputs
-from shiftcal.options import option
 
 _FIRST_STRENGTH = 0.1
 _MOST_DOUBLINGS = 12

@@ -27,7 +27,7 @@ from torch import Tensor
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.calibrators.importance import ImportanceWeighted, require_target, temperature_state
 from shiftcal.calibrators.temperature import fit_temperature
-from shiftcal.options import option
+from shiftcal.core.options import option
 
 _LARGEST_TEMPERATURE = math.exp(7)
 

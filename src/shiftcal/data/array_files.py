@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.image_files import DEFAULT_IMAGE_SIZE, Domain
 from shiftcal.data.inputs import ArrayInputs, EncodedInputs, ImageFormat
 from shiftcal.data.labels import class_numbers
-from shiftcal.errors import InvalidInputError, UnknownNameError
 
 Array = NDArray[Any]
 

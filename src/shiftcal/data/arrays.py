@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, DatasetInputs, Inputs
 from shiftcal.data.labels import class_numbers
-from shiftcal.errors import InvalidInputError
 
 _ACCEPTED = (
     "float features (N, D), images as a NumPy uint8 array (N, H, W) or (N, H, W, C), images as a torch float tensor "

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.views import ViewMaker
-from shiftcal.errors import InvalidInputError
 
 _SOURCE, _TARGET, _PSEUDO = 0, 1, 2
 Distributions = NDArray[np.float32]

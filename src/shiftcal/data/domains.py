@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.inputs import Inputs
-from shiftcal.errors import InvalidInputError
 
 Rows = NDArray[np.int64]
 

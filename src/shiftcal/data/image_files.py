@@ -15,11 +15,11 @@ from typing import TypeAlias
 import numpy as np
 from PIL import Image
 
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.inputs import FileInputs, ImageFormat
 from shiftcal.data.labels import class_numbers
-from shiftcal.errors import InvalidInputError
-from shiftcal.progress import progress_bar
 
 Domain: TypeAlias = LabelledDomain | UnlabelledDomain
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 from torch.utils.data import Dataset
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 
 Kind = Literal["features", "images"]
 

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError
+from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
 from shiftcal.data.batches import PseudoLabels
-from shiftcal.errors import DataUnavailableError, InvalidInputError
-from shiftcal.files import DAMAGED_ARCHIVE, written_whole
 
 NOT_CHOSEN = -1
 Labels = NDArray[np.int16] | NDArray[np.int32]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 
 
 def seeded_generator(*parts: int) -> torch.Generator:

@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.array_files import (
     ArrayNames,
     array_domain,
@@ -44,7 +45,6 @@ from shiftcal.data.image_files import (
     unlabelled_folder_domain,
 )
 from shiftcal.data.inputs import ImageFormat, Inputs
-from shiftcal.errors import InvalidInputError, UnknownNameError
 
 SPEC_FORMS = (
     "a folder with one sub-folder per class; a folder of images; an image list LIST.txt; arrays FILE.npz, "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.domains import LabelledDomain, Rows
-from shiftcal.errors import InvalidInputError
 
 
 def hold_out(domain: LabelledDomain, fraction: float, seed: int) -> tuple[LabelledDomain, LabelledDomain | None]:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.image_operations import OPERATIONS, cut_out, flip_and_shift
 from shiftcal.data.randomness import seeded_generator
-from shiftcal.errors import InvalidInputError
 
 FLIP_PROBABILITY = 0.5
 LARGEST_SHIFT = 0.125

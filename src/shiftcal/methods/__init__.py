@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shiftcal.errors import UnknownNameError
+from shiftcal.core.errors import UnknownNameError
 from shiftcal.methods.adamatch import AdaMatch
 from shiftcal.methods.adda import AdversarialDiscriminative
 from shiftcal.methods.adr import AdversarialDropout

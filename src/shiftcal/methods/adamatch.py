@@ -14,7 +14,7 @@ z is of one pass over all views of both domains, z' of one over the source alone
 Without batch norm the two are the same and the second pass is left out. p_source is a moving mean of predictions on
 the source, p_target their mean on the target over the last 128 steps; both start uniform, as in the authors' code, as
 do threshold 0.9, weight decay 1e-3 and 3 target rows for each source row. Their step size falls to a quarter, here to
-a fifth, and their momentum is not Nesterov's. Views and other settings: `shiftcal.methods.consistency`.
+a fifth, and their momentum is not Nesterov's. Views and other settings: `shiftcal.methods.shared.consistency`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_processes
 from shiftcal.data.batches import Batch
 from shiftcal.functional.consistency import align_probabilities, consistency_loss, pseudo_label_record
 from shiftcal.functional.ramps import cosine_ramp
 from shiftcal.methods.base import TASK, Update
-from shiftcal.methods.consistency import ConsistencyMethod, accepted_labels
-from shiftcal.models.networks import (
+from shiftcal.methods.networks.classifiers import (
     Blueprint,
     Classifier,
     classify_jointly,
     untracked_statistics,
     uses_batch_statistics,
 )
-from shiftcal.options import option
-from shiftcal.processes import mean_over_processes
+from shiftcal.methods.shared.consistency import ConsistencyMethod, accepted_labels
 
 NUM_REMEMBERED = 128
 SOURCE_MOMENTUM = 0.999

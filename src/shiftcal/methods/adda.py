@@ -25,11 +25,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, softplus
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, frozen_statistics
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier, frozen_statistics
 
 DOMAIN = "domain"
 ENCODER = "encoder"

@@ -31,12 +31,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.class_balance import class_balance_loss
 from shiftcal.functional.discrepancy import symmetric_divergence
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, SteadyClassifier, through_fixed
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, SteadyClassifier, through_fixed
 
 
 class CriticisedClassifier(SteadyClassifier):

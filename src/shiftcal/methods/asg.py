@@ -27,11 +27,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.entropy import prediction_divergence
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, frozen_statistics
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, frozen_statistics
 
 
 class GuidedNetwork(nn.Module):

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.models.networks import Blueprint
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint
 
 OptimizerKind = Literal["adamw", "sgd"]
 Schedule = Literal["constant", "cosine", "cosine-7/16", "step"]

@@ -22,13 +22,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.functional.gaussian_weights import activation_deviation, gaussian_divergence
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 DEVIATION = "deviation"
 

@@ -29,14 +29,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, nll_loss
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.functional.entropy import collision_entropy, prediction_entropy
 from shiftcal.methods.base import TASK, Outputs, Update
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 
 class NoisyClassifier(Classifier):

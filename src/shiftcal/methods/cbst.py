@@ -21,9 +21,9 @@ import torch
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Outputs
-from shiftcal.methods.rounds import SelfTrainingRounds
+from shiftcal.methods.networks.classifiers import Classifier
+from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

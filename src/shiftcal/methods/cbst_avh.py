@@ -18,7 +18,7 @@ from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.self_training import angular_hardness, select_easiest
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
-from shiftcal.models.networks import Classifier
+from shiftcal.methods.networks.classifiers import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

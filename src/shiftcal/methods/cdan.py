@@ -21,15 +21,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.functional.entropy import certainty_weights
 from shiftcal.functional.gradient_reversal import reversal_scale, reverse_gradient
 from shiftcal.functional.multilinear import multilinear_map, randomised_multilinear_map
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, DomainOutputs, classify_jointly
-from shiftcal.options import option
-from shiftcal.processes import mean_over_batch
+from shiftcal.methods.networks.classifiers import (
+    Blueprint,
+    Classifier,
+    DomainClassifier,
+    DomainOutputs,
+    classify_jointly,
+)
 
 LARGEST_PRODUCT = 4096
 PROJECTED_DIM = 1024

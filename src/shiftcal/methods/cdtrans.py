@@ -31,14 +31,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.centre_labels import agree_both_ways, centre_similarities
 from shiftcal.functional.self_training import num_warmup_epochs
 from shiftcal.methods.base import TASK, EpochOutlook, Update
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
+from shiftcal.methods.networks.cross_attention import Branch, check_transformer, cross_branch, own_branch
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.cross_attention import Branch, check_transformer, cross_branch, own_branch
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

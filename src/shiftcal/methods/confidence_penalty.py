@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.entropy import prediction_entropy
 from shiftcal.methods.base import TASK, Update
+from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier
-from shiftcal.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_processes, whole_batch
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.centre_labels import centre_similarities
 from shiftcal.functional.prototypes import (
@@ -40,9 +42,7 @@ from shiftcal.functional.prototypes import (
 )
 from shiftcal.functional.self_training import num_warmup_epochs
 from shiftcal.methods.base import TASK, EpochOutlook, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, classify_jointly
-from shiftcal.options import option
-from shiftcal.processes import mean_over_processes, whole_batch
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, classify_jointly
 
 # Share of the sums behind the prototypes that a step keeps: the mean of about the last ten batches.
 _PROTOTYPE_MEMORY = 0.9

@@ -19,6 +19,7 @@ from typing import Literal
 import torch
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.self_training import (
     entropy_regularized_labels,
@@ -27,8 +28,7 @@ from shiftcal.functional.self_training import (
 )
 from shiftcal.methods.base import TASK, Outputs, Update
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
-from shiftcal.models.networks import Classifier
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Classifier
 
 DEFAULT_WEIGHTS = {"lrent": 0.25, "mrkld": 0.1, "mrent": 0.1, "mrl2": 0.025}
 

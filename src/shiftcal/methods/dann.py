@@ -20,12 +20,17 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.functional.gradient_reversal import reversal_scale, reverse_gradient
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, ClassifierWithDiscriminator, Discriminator, classify_jointly
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import (
+    Blueprint,
+    ClassifierWithDiscriminator,
+    Discriminator,
+    classify_jointly,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

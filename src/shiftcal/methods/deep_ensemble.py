@@ -20,11 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 
 class Ensemble(nn.Module):

@@ -9,7 +9,7 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
 
 How strongly the ratio acts decides whether this helps. With a number as `ratio_strength`, log R is multiplied by it
 in training and prediction, as in the paper. With "auto" the task is trained at R = 1, and after training the
-strength is found from the target's own structure, without labels: see `shiftcal.functional.caution`.
+strength is found from the target's own structure, without labels: see `shiftcal.target.caution`.
 
 A density ratio has mean one over the target: E_target[P_source / P_target] = 1. The dual term is given R divided by
 its mean over the target batch, so that it can make some target inputs count as less source-like than others, but
@@ -30,16 +30,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
 from shiftcal.data.inputs import Inputs
-from shiftcal.functional.caution import Caution, Observed, Untaught, fit_caution, log_scale
-from shiftcal.functional.clustering import Clusters
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import robust_logits
-from shiftcal.functional.separation import evenly_spread
 from shiftcal.methods.base import RATIO, TASK, Evidence, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import (
+from shiftcal.methods.networks.classifiers import (
     Blueprint,
     Classifier,
     DomainClassifier,
@@ -48,8 +47,9 @@ from shiftcal.models.networks import (
     observed,
     uses_batch_statistics,
 )
-from shiftcal.options import option
-from shiftcal.processes import mean_over_batch
+from shiftcal.target.caution import Caution, Observed, Untaught, fit_caution, log_scale
+from shiftcal.target.clusters import Clusters
+from shiftcal.target.domain_auc import evenly_spread
 
 # Rows of a domain that the strength is found from: enough for every statistic in it.
 _MOST_ROWS_OBSERVED = 20_000

@@ -18,20 +18,20 @@ still has the label of then:
     accepted   g_label(x) >= least_confidence, g proportional to f b, the surest of each class first, and of none more
                than a portion of the rows that it would have if classes were as frequent as on the source
 
-q, trust and b are of `shiftcal.methods.robust_labelling`. The mean of max f on the target is about the accuracy
+q, trust, b: `shiftcal.methods.shared.robust_labelling`. The mean of max f on the target is about the accuracy
 there, so from a confidence of 0.5 on a label is more likely right than wrong, where FixMatch's 0.95 would accept
 nearly everything; rows on which the clusters contradict the classifier come last. The portion grows, as in `drst`.
 Labels that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps,
 as FixMatch's do under a strong shift. The loss of strong views is that of the plain softmax, as in `drl`.
 
 It is tested on both domains, so caution should stay away from the source. Where R reaches its bound, inputs are
-taken for nothing but source or target: tau of `shiftcal.functional.caution` is P(target | x), stretched to go from 0
+taken for nothing but source or target: tau of `shiftcal.target.caution` is P(target | x), stretched to go from 0
 to 1 over the range of R; and what caution takes from source inputs all the same, the gain of that module gives back
 to the source as a whole. The ratio has a network of its own, as in the paper: features of the task forget what tells
 CIFAR-10 from STL-10. It learns slowly: R at its bound everywhere would say nothing of which target rows are the more
 like the source.
 
-Views, settings and what is ours in them: `shiftcal.methods.consistency`.
+Views, settings and what is ours in them: `shiftcal.methods.shared.consistency`.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.functional.predictive import robust_logits
 from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TASK, EpochOutlook, Update
-from shiftcal.methods.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.drl import RobustNetwork
-from shiftcal.methods.robust_labelling import RobustLabelling, share_findings, source_frequencies
-from shiftcal.models.networks import frozen_statistics
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import frozen_statistics
+from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
+from shiftcal.methods.shared.robust_labelling import RobustLabelling, share_findings, source_frequencies
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 
     loss       that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
     y-hat      argmax_c p_c / exp(-k_c), where that is at least 1
-    p          proportional to f_c(x) q_c(x)^trust b_c, see `shiftcal.methods.robust_labelling`
+    p          proportional to f_c(x) q_c(x)^trust b_c, see `shiftcal.methods.shared.robust_labelling`
 
 and with "auto" predictions are made together with the clusters too:
 
@@ -30,16 +30,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch, PseudoLabels
-from shiftcal.errors import InvalidInputError
-from shiftcal.functional.caution import power_for_confidence
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import EpochOutlook, Evidence, Outputs, Update
 from shiftcal.methods.drl import RobustNetwork
-from shiftcal.methods.robust_labelling import RobustLabelling, share_findings
-from shiftcal.methods.rounds import SelfTrainingRounds
-from shiftcal.options import option
-from shiftcal.processes import mean_over_batch
+from shiftcal.methods.shared.robust_labelling import RobustLabelling, share_findings
+from shiftcal.methods.shared.rounds import SelfTrainingRounds
+from shiftcal.target.caution import power_for_confidence
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ with Consistency and Confidence", NeurIPS 2020, Eq. 3 and 4:
          + w mean_target 1[ max q >= threshold ] cross_entropy( softmax(z(strong x)), argmax q )
     q    = softmax(z(weak x)), without gradient
 
-Views, settings and what is ours in them: `shiftcal.methods.consistency`.
+Views, settings and what is ours in them: `shiftcal.methods.shared.consistency`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.methods.base import TASK, Update
-from shiftcal.methods.consistency import ConsistencyMethod, accepted_labels, classify_views
-from shiftcal.models.networks import Classifier
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Classifier
+from shiftcal.methods.shared.consistency import ConsistencyMethod, accepted_labels, classify_views
 
 
 @dataclass(frozen=True, kw_only=True)

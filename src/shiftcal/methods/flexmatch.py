@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from shiftcal.core.processes import whole_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.adaptive_thresholds import NO_LABEL, curriculum_thresholds
 from shiftcal.methods.fixmatch import FixMatch
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.processes import whole_batch
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 
 class CurriculumClassifier(Classifier):

@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_processes, whole_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.adaptive_thresholds import fairness_loss, self_adaptive_thresholds
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.methods.base import TASK, Update
-from shiftcal.methods.consistency import ConsistencyMethod, accepted_labels, classify_views
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
-from shiftcal.processes import mean_over_processes, whole_batch
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
+from shiftcal.methods.shared.consistency import ConsistencyMethod, accepted_labels, classify_views
 
 
 class SelfAdaptiveClassifier(Classifier):

@@ -25,13 +25,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
-from shiftcal.density_ratios import density_ratio
 from shiftcal.functional.self_training import growing_portion, highest
 from shiftcal.methods.base import TASK, EpochOutlook, Update
+from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier
-from shiftcal.options import option
+from shiftcal.target.density_ratios import density_ratio
 
 # Rows of a domain that the order is learnt from: enough for a linear direction.
 _MOST_ROWS_FITTED = 2_000

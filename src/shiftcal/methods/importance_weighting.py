@@ -18,12 +18,18 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, DomainClassifier, observed, uses_batch_statistics
-from shiftcal.options import option
-from shiftcal.processes import mean_over_batch
+from shiftcal.methods.networks.classifiers import (
+    Blueprint,
+    Classifier,
+    DomainClassifier,
+    observed,
+    uses_batch_statistics,
+)
 
 
 class WeightedNetwork(nn.Module):

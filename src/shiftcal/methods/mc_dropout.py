@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.methods.base import TASK, Outputs, Update
+from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier
-from shiftcal.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

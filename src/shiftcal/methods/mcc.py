@@ -16,13 +16,13 @@ from typing import ClassVar
 
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import whole_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.methods.base import TASK, Update
+from shiftcal.methods.networks.classifiers import Classifier, classify_jointly
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier, classify_jointly
-from shiftcal.options import option
-from shiftcal.processes import whole_batch
 
 
 @dataclass(frozen=True, kw_only=True)

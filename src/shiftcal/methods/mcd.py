@@ -23,13 +23,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.functional.class_balance import class_balance_loss
 from shiftcal.functional.discrepancy import absolute_discrepancy
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier, through_fixed
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, through_fixed
 
 
 class TwoHeadClassifier(Classifier):

@@ -27,11 +27,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.ramps import gaussian_ramp
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 RAMP_LENGTH = 0.27
 

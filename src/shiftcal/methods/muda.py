@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.discrepancy import prediction_deviation
 from shiftcal.methods.base import TASK, Update
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, SteadyClassifier, through_fixed
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Blueprint, Classifier, SteadyClassifier, through_fixed
-from shiftcal.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,12 +22,12 @@ from typing import ClassVar
 
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.ramps import linear_ramp
 from shiftcal.methods.base import TASK, Update
+from shiftcal.methods.networks.classifiers import Classifier, classify_jointly
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.models.networks import Classifier, classify_jointly
-from shiftcal.options import option
 
 RAMP_START, RAMP_END = 0.1, 0.6
 

@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
 
+from shiftcal.core.options import option
+from shiftcal.core.processes import mean_over_processes
 from shiftcal.data.batches import Batch
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio
@@ -28,9 +30,7 @@ from shiftcal.functional.dual import task_surrogate
 from shiftcal.functional.gaussian_ratio import Moments, QuadraticForm, gaussian_log_ratio
 from shiftcal.functional.predictive import robust_logits
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier
-from shiftcal.options import option
-from shiftcal.processes import mean_over_processes
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 _FIELDS, _MOST_DIRECTIONS = 8, 256
 

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.models.networks import Blueprint, Classifier
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

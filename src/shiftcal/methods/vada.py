@@ -25,12 +25,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.functional.entropy import prediction_divergence, prediction_entropy
 from shiftcal.functional.virtual_adversarial import virtual_adversarial_perturbation
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.models.networks import (
+from shiftcal.methods.networks.classifiers import (
     Blueprint,
     Classifier,
     ClassifierWithDiscriminator,
@@ -38,7 +39,6 @@ from shiftcal.models.networks import (
     observed,
     untracked_statistics,
 )
-from shiftcal.options import option
 
 DOMAIN = "domain"
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 
 Array: TypeAlias = npt.NDArray[Any] | torch.Tensor
 FloatArray: TypeAlias = npt.NDArray[np.float64]

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from shiftcal.errors import CheckpointError
-from shiftcal.files import written_whole
+from shiftcal.core.errors import CheckpointError
+from shiftcal.core.files import written_whole
 
 FORMAT_VERSION = 6
 # State of training that has ended, in a run that goes on with other things.

@@ -12,9 +12,9 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from shiftcal.errors import InvalidInputError
-from shiftcal.models.networks import uses_batch_statistics
-from shiftcal.processes import is_main_process, started_by_torchrun
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.processes import is_main_process, started_by_torchrun
+from shiftcal.methods.networks.classifiers import uses_batch_statistics
 from shiftcal.training.options import TrainingOptions
 
 _PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}

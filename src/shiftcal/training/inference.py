@@ -10,10 +10,10 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from shiftcal.core.progress import progress_bar
 from shiftcal.data.inputs import Inputs
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.methods.base import Method, Outputs
-from shiftcal.progress import progress_bar
 
 _BATCH_SIZE = 256
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from shiftcal.options import option
+from shiftcal.core.options import option
 
 # Without a number of epochs, about so many steps: enough for our small networks to converge, on any size of data.
 DEFAULT_STEPS = 1000

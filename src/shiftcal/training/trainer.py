@@ -19,14 +19,14 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
+from shiftcal.core.progress import progress_bar
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
 from shiftcal.data.randomness import seeded_generator
-from shiftcal.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.methods.base import EpochOutlook, Evidence, Method, Outputs
-from shiftcal.progress import progress_bar
 from shiftcal.training.fabric import (
     any_process,
     average_gradients,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.specs import load_domain, load_pair
-from shiftcal.errors import InvalidInputError, UnknownNameError
 
 needs_data = pytest.mark.skipif("SHIFTCAL_DATA" not in os.environ, reason="SHIFTCAL_DATA is not set")
 

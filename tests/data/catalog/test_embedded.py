@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from shiftcal.core.errors import MissingDependencyError
 from shiftcal.data.catalog.embedded import half_of
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.specs import load_domain
-from shiftcal.errors import MissingDependencyError
 
 SHIFTED = ["digits/mnist-rotated", "digits/mnist-noisy", "digits/mnist-contrast"]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.specs import load_domain
-from shiftcal.errors import DataUnavailableError, InvalidInputError
 
 needs_timm = pytest.mark.skipif(importlib.util.find_spec("timm") is None, reason="timm is not installed")
 

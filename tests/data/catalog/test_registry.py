@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 from shiftcal.data.catalog.registry import CATALOG, find_entry, list_datasets
 from shiftcal.data.specs import load_domain
-from shiftcal.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 
 
 @pytest.mark.parametrize("name", CATALOG)

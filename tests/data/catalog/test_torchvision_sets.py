@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from shiftcal.core.errors import DataUnavailableError
+from shiftcal.core.vision_guard import import_torchvision
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.specs import load_domain
-from shiftcal.errors import DataUnavailableError
-from shiftcal.vision_guard import import_torchvision
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed"

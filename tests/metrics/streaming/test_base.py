@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from shiftcal import metrics
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.metrics import StreamingMetric
 
 Predictions = tuple[NDArray[np.float64], NDArray[np.int64]]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.metrics import StreamingErrorDetectionAuroc
 from shiftcal.metrics.binning import assign_bins
 from shiftcal.metrics.streaming.cells import cell_edges, misplaced_hits

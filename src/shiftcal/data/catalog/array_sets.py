@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.array_files import open_array_file, prefixed_domain
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.image_files import Domain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.errors import InvalidInputError
 
 
 class ArraySet(Source):

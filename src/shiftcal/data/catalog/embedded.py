@@ -30,10 +30,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import affine_grid, grid_sample
 
+from shiftcal.core.errors import MissingDependencyError
 from shiftcal.data.catalog.entries import Selection, Source
 from shiftcal.data.domains import LabelledDomain, Rows
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.errors import MissingDependencyError
 
 Images = NDArray[np.uint8]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.image_files import Domain
-from shiftcal.errors import InvalidInputError, UnknownNameError
 
 
 @dataclass(frozen=True)

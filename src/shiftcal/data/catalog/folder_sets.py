@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.vision_guard import import_timm
 from shiftcal.data.catalog.entries import Selection, Source, parts_of, plain
 from shiftcal.data.domains import LabelledDomain, Rows
 from shiftcal.data.image_files import (
@@ -20,8 +22,6 @@ from shiftcal.data.image_files import (
     unlabelled_folder_domain,
 )
 from shiftcal.data.inputs import FileInputs, ImageFormat
-from shiftcal.errors import InvalidInputError
-from shiftcal.vision_guard import import_timm
 
 VISDA_CLASSES = (
     "aeroplane", "bicycle", "bus", "car", "horse", "knife",

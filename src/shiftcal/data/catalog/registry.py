@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from shiftcal.core.errors import DataUnavailableError, MissingDependencyError
 from shiftcal.data.catalog.array_sets import ArraySet
 from shiftcal.data.catalog.embedded import DIGITS, EmbeddedDigits
 from shiftcal.data.catalog.entries import CatalogEntry, Selection, Source, plain
@@ -14,7 +15,6 @@ from shiftcal.data.catalog.roots import DATA_VARIABLE, data_roots, download_allo
 from shiftcal.data.catalog.torchvision_sets import TorchvisionSet, read_channels_first, read_targets
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.image_files import Domain
-from shiftcal.errors import DataUnavailableError, MissingDependencyError
 
 _TRAIN_AND_TEST = ("train", "test", "all")
 _FOLDERS_BY_HAND = "download the archive from the homepage and unpack it into a data folder"

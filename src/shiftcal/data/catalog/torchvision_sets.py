@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from shiftcal.core.errors import DataUnavailableError
+from shiftcal.core.vision_guard import import_torchvision
 from shiftcal.data.array_files import Array, array_inputs, encode_array_labels
 from shiftcal.data.catalog.array_sets import joined
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain
-from shiftcal.errors import DataUnavailableError
-from shiftcal.vision_guard import import_torchvision
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Generic, Self, TypeVar
 
 import numpy as np
 
-from shiftcal.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.metrics.checks import Array, CheckedPredictions, FloatArray, check_predictions
 
 Result = TypeVar("Result")

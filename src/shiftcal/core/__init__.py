@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, options, files, processes, progress bars, the guarded vision imports."""

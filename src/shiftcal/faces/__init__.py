@@ -1,0 +1,1 @@
+"""What users touch: the two scikit-learn faces, models of other makes, the command line."""

@@ -1,0 +1,276 @@
+"""The scikit-learn face: a classifier that is told about the target when it is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+from torch.utils.data import Dataset
+
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.arrays import encode_labels, inputs_from, labels_of_dataset
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import Inputs
+from shiftcal.runs.folder import RunFolder
+from shiftcal.training.fallback import fit_with_fallback
+from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.recipe import Recipe
+
+
+class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose probabilities can be trusted on a target that differs from its training data.
+
+    Args:
+        method: how to train; `shiftcal list methods`.
+        calibrator: post-hoc calibration on held-out source data; `shiftcal list calibrators`.
+        backbone: "auto", a name (`shiftcal list backbones`, or any of timm's), or an `nn.Module` that gives features.
+        method_options: options of the method by name.
+        calibrator_options: options of the calibrator by name.
+        epochs: passes over the source, or rounds of `epoch_steps`; None chooses by the size of the data.
+        batch_size: rows of each domain in a batch.
+        device: "auto", "cpu", "cuda", "cuda:N" or "mps".
+        random_state: seed of everything random.
+        training_options: further options of the engine by name, such as precision or num_workers.
+        fallback: for methods that adapt: train a classifier on the source alone beside it, and keep that one where
+            the target's own structure speaks for it; `model_.findings` says so. See `shiftcal.training.fallback`.
+
+    Attributes:
+        classes_: the labels, in the order of the columns of `predict_proba`.
+        history_: one mapping per epoch.
+        estimated_accuracy_: the accuracy to be expected on the target, found without its labels; NaN where the
+            method makes no such estimate. `model_.findings` says what it rests on.
+        model_: the fitted model.
+
+    Inputs are float features (N, D); images as a NumPy uint8 array (N, H, W) or (N, H, W, C), or as a torch float
+    tensor (N, C, H, W) in [0, 1]; a torch Dataset; or a domain of `shiftcal.data`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = AdaptiveClassifier(epochs=30).fit(X, y, X_target=X + 0.3)
+    >>> clf.predict_proba(X).shape, clf.density_ratio(X).shape
+    ((150, 3), (150,))
+    """
+
+    def __init__(
+        self,
+        method: str = "drl",
+        calibrator: str | None = None,
+        backbone: str | nn.Module = "auto",
+        method_options: Mapping[str, Any] | None = None,
+        calibrator_options: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        batch_size: int = 64,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        training_options: Mapping[str, Any] | None = None,
+        fallback: bool = True,
+    ) -> None:
+        self.method = method
+        self.calibrator = calibrator
+        self.backbone = backbone
+        self.method_options = method_options
+        self.calibrator_options = calibrator_options
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.device = device
+        self.random_state = random_state
+        self.training_options = training_options
+        self.fallback = fallback
+
+    def fit(self, X: Any, y: Any = None, X_target: Any = None) -> AdaptiveClassifier:
+        """Train on labelled source data and unlabelled target data.
+
+        Args:
+            X: source inputs.
+            y: source labels of any hashable type; None if X is a dataset or domain that has them.
+            X_target: target inputs; None means that no shift is known, and the density ratio is 1.
+        """
+        recipe = self._recipe()
+        inputs, labels = self._source(X, y)
+        codes, classes = encode_labels(labels, "y")
+        target = None
+        if X_target is not None:
+            target_inputs = self._inputs(X_target, "X_target", reset=False)
+            if target_inputs.shape != inputs.shape:
+                raise InvalidInputError(
+                    f"X_target: expected rows of the source's shape {inputs.shape}, got {target_inputs.shape}"
+                )
+            target = UnlabelledDomain("target", target_inputs)
+        source = LabelledDomain("source", inputs, codes, tuple(classes.tolist()))
+        self._take(fit_with_fallback(ShiftProblem(source, target), recipe, fallback=self.fallback), classes)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (N, C), columns in the order of `classes_`."""
+        outputs = self._outputs(X)
+        return np.asarray(torch.softmax(outputs.logits.double(), dim=-1).numpy())
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable label of each row (N,)."""
+        columns = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[columns])
+
+    def density_ratio(self, X: Any) -> NDArray[np.float64]:
+        """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
+        return np.asarray(self._outputs(X).density_ratio.double().numpy())
+
+    def features(self, X: Any) -> NDArray[np.float64]:
+        """What the network sees in each input before its last layer (N, F)."""
+        return np.asarray(self._outputs(X).features.double().numpy())
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Sets of labels that hold the true one with a probability of `coverage` on the target.
+
+        Sets by weighted conformal prediction with the learned density ratio, where the held-out source rows suffice
+        for it, and nowhere smaller than by the probabilities of the target's own rows
+        (`shiftcal.target.prediction_sets`). On a target far from the source these decide, and the coverage is as good
+        as their calibration.
+
+        Args:
+            X: inputs.
+            coverage: wanted share of rows whose set holds the true label, in (0, 1].
+
+        Returns:
+            (N, C), true where the label of that column of `classes_` is in the set of that row.
+
+        Raises:
+            InvalidInputError: no source data was held out, or the coverage is out of range.
+        """
+        outputs = self._outputs(X)
+        conformity = self.model_.conformity
+        if conformity is None:
+            raise InvalidInputError(
+                "prediction sets need held-out source data, and there is none; give more data or a larger "
+                "validation_fraction"
+            )
+        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
+        return np.asarray(conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage).numpy())
+
+    def save(self, path: str | Path) -> None:
+        """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""
+        check_is_fitted(self)
+        folder = RunFolder(Path(path))
+        folder.check_no_other_files()
+        folder.remove_results()
+        folder.write_model(self.model_)
+
+    @classmethod
+    def load(cls, path: str | Path, *, backbone: nn.Module | None = None) -> AdaptiveClassifier:
+        """Read the classifier of a run folder.
+
+        Args:
+            path: the folder.
+            backbone: the module that the classifier was trained with, if it was one of the user's own.
+        """
+        model = load_model(RunFolder(Path(path)).checkpoint, backbone=backbone)
+        plain = (model.asked_for or model.recipe).as_plain()
+        training = plain.pop("training")
+        named = {key: training.pop(key) for key in ("epochs", "batch_size", "device", "random_state")}
+        # A model that was compared with its reference says how that ended.
+        named["fallback"] = "fell_back" in model.findings or not model.recipe.method.needs_target
+        classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})
+        classifier._take(model, encode_labels(model.classes, "classes")[1])
+        if len(model.input_shape) == 1:
+            classifier.n_features_in_ = model.input_shape[0]
+        return classifier
+
+    def _take(self, model: FittedModel, classes: NDArray[Any]) -> None:
+        self.model_ = model
+        self.classes_ = classes
+        self.history_ = list(model.history)
+        self.n_iter_ = len(self.history_)
+        self.estimated_accuracy_ = model.findings.get("estimated_accuracy", float("nan"))
+
+    def _recipe(self) -> Recipe:
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(2**31)
+        training = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "device": self.device,
+            "random_state": int(seed),
+        }
+        further = dict(self.training_options or {})
+        doubled = sorted(training.keys() & further.keys())
+        if doubled:
+            raise InvalidInputError(f"training_options must not repeat {doubled[0]!r}: it is an argument of its own")
+        return Recipe.from_names(
+            self.method,
+            self.calibrator,
+            self.backbone,
+            self.method_options,
+            self.calibrator_options,
+            training | further,
+        )
+
+    def _source(self, X: Any, y: Any) -> tuple[Inputs, Any]:
+        if isinstance(X, LabelledDomain) and y is None:
+            return X.inputs, [X.classes[code] for code in X.labels]
+        if isinstance(X, Dataset) and y is None:
+            return inputs_from(X, "X"), labels_of_dataset(X, "X")
+        if y is None:
+            raise InvalidInputError(
+                "labels are missing in the source: this classifier requires y to be passed, but the target y is None"
+            )
+        if _is_table(X):
+            with _as_own_error("X and y"):
+                if _is_list_of_objects(y):
+                    X = validate_data(self, X, dtype=np.float32)
+                else:
+                    X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
+                    check_classification_targets(y)
+        inputs = inputs_from(X, "X")
+        if len(y) != len(inputs):
+            raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(y)} labels")
+        return inputs, y
+
+    def _inputs(self, X: Any, name: str, *, reset: bool) -> Inputs:
+        if _is_table(X):
+            with _as_own_error(name):
+                X = validate_data(self, X, dtype=np.float32, reset=reset)
+        return inputs_from(X, name)
+
+    def _outputs(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self.model_.predict(self._inputs(X, "X", reset=False))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = False
+        return tags
+
+
+@contextmanager
+def _as_own_error(name: str) -> Iterator[None]:
+    """Errors of scikit-learn's checks as errors of this library that say which argument is meant."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+
+
+def _is_list_of_objects(y: Any) -> bool:
+    """Whether NumPy, and so scikit-learn's checks, would make something else of these labels: tuples, mixed types."""
+    if not isinstance(y, (list, tuple)):
+        return False
+    kinds = {type(label) for label in y}
+    return (len(kinds) > 1 and str in kinds) or any(issubclass(kind, (tuple, frozenset)) for kind in kinds)
+
+
+def _is_table(X: Any) -> bool:
+    """Whether scikit-learn's own checks apply: arrays and frames of features, and anything it should refuse."""
+    known = (Inputs, LabelledDomain, UnlabelledDomain, Dataset, torch.Tensor)
+    return not isinstance(X, known) and getattr(X, "ndim", 2) <= 2

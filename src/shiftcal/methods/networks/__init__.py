@@ -1,0 +1,1 @@
+"""What the methods train: backbones, classifiers, heads."""

@@ -1,0 +1,259 @@
+"""Backbones by name: whatever turns a batch of inputs into a batch of feature vectors.
+
+A backbone is a `Backbone`: input normalisation, a body, and the number of features that the body gives. The name
+can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, any timm model (`resnet50`, or `resnet50:pretrained` for its weights),
+or the body itself as an `nn.Module` of the user. A name with `+WIDTH` behind it (`small-cnn+64`,
+`resnet101:pretrained+512`) is that body and then a dense layer of WIDTH with ReLU: the bottleneck that adaptation
+methods are usually given on top of large networks.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, UnknownNameError
+from shiftcal.core.vision_guard import import_timm
+from shiftcal.methods.networks.wide_resnet import parse_wide_resnet
+from shiftcal.target.clusters import common_units
+
+InputShape = tuple[int, ...]
+BackboneSpec = str | nn.Module
+
+PRETRAINED_SUFFIX = ":pretrained"
+
+
+class InputStatistics(NamedTuple):
+    """Mean and standard deviation of the training inputs: per feature, or per channel of images."""
+
+    mean: Tensor
+    deviation: Tensor
+
+
+class BodyWithDenseLayer(nn.Sequential):
+    """A body and a dense layer with ReLU; of a class of its own, so that errors can name it."""
+
+    def __init__(self, body: nn.Module, body_dim: int, width: int) -> None:
+        super().__init__(body, nn.Flatten(), nn.Linear(body_dim, width), nn.ReLU())
+
+
+class Backbone(nn.Module):
+    """Normalised inputs (N, ...) to features (N, feature_dim)."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(
+        self,
+        body: nn.Module,
+        input_shape: InputShape,
+        statistics: InputStatistics,
+        *,
+        dense_width: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.body = body
+        self.takes_images = len(input_shape) == 3
+        # One number per feature or channel, shaped to broadcast over a batch.
+        broadcast = (1, -1) + (1,) * (len(input_shape) - 1)
+        self.register_buffer("mean", statistics.mean.reshape(broadcast))
+        self.register_buffer("deviation", statistics.deviation.reshape(broadcast))
+        self.feature_dim = _probe_feature_dim(self, input_shape)
+        if dense_width is not None:
+            self.body = BodyWithDenseLayer(body, self.feature_dim, dense_width)
+            self.feature_dim = dense_width
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Features (N, feature_dim)."""
+        features: Tensor = self.body((inputs - self.mean) / self.deviation)
+        return features.flatten(1)
+
+    @property
+    def representation_dim(self) -> int:
+        """Width of `representation`."""
+        return self.feature_dim if self.takes_images else self.mean.numel()
+
+    def representation(self, inputs: Tensor, features: Tensor) -> Tensor:
+        """What the structure of the data is looked for in: the features of images, features themselves otherwise.
+
+        Feature vectors were made by something that did not see the task, and show what the task's own layers have
+        already forgotten; pixels show little.
+        """
+        return features if self.takes_images else (inputs - self.mean) / common_units(self.deviation)
+
+
+@dataclass(frozen=True)
+class BackboneInfo:
+    """An entry of the registry."""
+
+    build: Callable[[InputShape], nn.Module]
+    kind: str
+    """The inputs it takes: features, images or any."""
+    doc: str
+
+
+def _linear(input_shape: InputShape) -> nn.Module:
+    del input_shape
+    return nn.Flatten()
+
+
+def _mlp(input_shape: InputShape) -> nn.Module:
+    num_inputs = int(torch.Size(input_shape).numel())
+    return nn.Sequential(nn.Flatten(), nn.Linear(num_inputs, 256), nn.ReLU())
+
+
+def _small_cnn(input_shape: InputShape) -> nn.Module:
+    # Group normalisation: no statistics are shared between samples, so that the features of a sample depend
+    # neither on its batch, nor on the number of processes, nor on target inputs passing through.
+    return nn.Sequential(
+        nn.Conv2d(input_shape[0], 32, 5, stride=2, padding=2),
+        nn.GroupNorm(4, 32),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, stride=2, padding=1),
+        nn.GroupNorm(4, 64),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(64 * 16, 128),
+        nn.ReLU(),
+    )
+
+
+BACKBONES: dict[str, BackboneInfo] = {
+    "linear": BackboneInfo(_linear, "any", "the inputs themselves: the classifier is a logistic regression"),
+    "mlp": BackboneInfo(_mlp, "any", "one hidden layer of 256; the default for features"),
+    "small-cnn": BackboneInfo(_small_cnn, "images", "two convolutions and a dense layer; the default for images"),
+    "wrn-28-2": BackboneInfo(parse_wide_resnet("wrn-28-2"), "images", "WideResNet-28-2; any wrn-DEPTH-WIDTH works"),
+}
+
+
+def build_backbone(spec: BackboneSpec, input_shape: InputShape, statistics: InputStatistics) -> Backbone:
+    """A new backbone with fresh (or pretrained) weights.
+
+    Args:
+        spec: "auto", a name (see the module), or the user's own module, which is copied and not changed.
+        input_shape: (D,) or (C, H, W).
+        statistics: of the training inputs, for normalisation.
+
+    Raises:
+        UnknownNameError: no backbone of that name.
+        InvalidInputError: the backbone can't take inputs of that shape, or the width behind its name is none.
+        DataUnavailableError: pretrained weights can't be fetched.
+    """
+    if isinstance(spec, nn.Module):
+        return Backbone(copy.deepcopy(spec), input_shape, statistics)
+    name, dense_width = _name_and_width(str(resolve_backbone(spec, input_shape)))
+    body = _body_by_name(name, input_shape)
+    statistics = _pretrained_statistics(name, body, input_shape) or statistics
+    return Backbone(body, input_shape, statistics, dense_width=dense_width)
+
+
+def default_image_size(spec: BackboneSpec) -> int:
+    """Size that image files are brought to where the user names none: 32 for our small networks, else timm's 224."""
+    if isinstance(spec, nn.Module):
+        return 32
+    name, _ = _name_and_width(spec)
+    return 32 if name == "auto" or name in BACKBONES or name.startswith("wrn-") else 224
+
+
+def resolve_backbone(spec: BackboneSpec, input_shape: InputShape) -> BackboneSpec:
+    """What "auto" stands for, given the inputs; any other spec as it is."""
+    if isinstance(spec, nn.Module):
+        return spec
+    name, dense_width = _name_and_width(spec)
+    if name == "auto":
+        return _with_width("mlp" if len(input_shape) == 1 else "small-cnn", dense_width)
+    return spec
+
+
+def without_pretrained(spec: BackboneSpec) -> BackboneSpec:
+    """The same form with fresh weights, for those who bring all weights themselves; nothing is fetched for it."""
+    if isinstance(spec, nn.Module):
+        return spec
+    name, dense_width = _name_and_width(spec)
+    return _with_width(name.removesuffix(PRETRAINED_SUFFIX), dense_width)
+
+
+def _name_and_width(spec: str) -> tuple[str, int | None]:
+    """The name, and the width of the dense layer behind it, if one is asked for."""
+    if "+" not in spec:
+        return spec, None
+    match = re.fullmatch(r"([^+]+)\+([1-9][0-9]{0,5})", spec)
+    if match is None:
+        raise InvalidInputError(
+            f"expected a backbone as NAME or NAME+WIDTH with a WIDTH of 1 to 999999, such as small-cnn+64 or "
+            f"resnet50{PRETRAINED_SUFFIX}+256; got {spec!r}"
+        )
+    return match[1], int(match[2])
+
+
+def _with_width(name: str, dense_width: int | None) -> str:
+    return name if dense_width is None else f"{name}+{dense_width}"
+
+
+def _body_by_name(name: str, input_shape: InputShape) -> nn.Module:
+    is_image = len(input_shape) == 3
+    if name in BACKBONES:
+        entry = BACKBONES[name]
+        if entry.kind == "images" and not is_image:
+            raise InvalidInputError(
+                f"backbone {name!r} takes images (N, C, H, W), got features of shape {input_shape}; "
+                "choose 'mlp', 'linear' or 'auto'"
+            )
+        return entry.build(input_shape)
+    if name.startswith("wrn-"):
+        return parse_wide_resnet(name)(input_shape)
+    return _timm_body(name, input_shape)
+
+
+def _timm_body(name: str, input_shape: InputShape) -> nn.Module:
+    model_name = name.removesuffix(PRETRAINED_SUFFIX)
+    try:
+        timm = import_timm()
+    except MissingDependencyError:
+        raise UnknownNameError("backbone (timm's names need the extra 'vision')", name, BACKBONES) from None
+    if not timm.is_model(model_name):
+        close = timm.list_models(f"{model_name[:6]}*")[:20]
+        raise UnknownNameError("backbone", name, [*BACKBONES, *close])
+    if len(input_shape) != 3:
+        raise InvalidInputError(f"backbone {name!r} takes images (N, C, H, W), got features of shape {input_shape}")
+    pretrained = name.endswith(PRETRAINED_SUFFIX)
+    try:
+        model: nn.Module = timm.create_model(
+            model_name, pretrained=pretrained, num_classes=0, in_chans=input_shape[0]
+        )
+    except (OSError, RuntimeError) as error:
+        if not pretrained:
+            raise
+        raise DataUnavailableError(f"can't get the pretrained weights of {model_name!r}: {error}") from error
+    return model
+
+
+def _pretrained_statistics(name: str, body: nn.Module, input_shape: InputShape) -> InputStatistics | None:
+    """Pretrained weights expect the normalisation that they were trained with."""
+    if not name.endswith(PRETRAINED_SUFFIX):
+        return None
+    settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]
+    mean, deviation = torch.tensor(settings["mean"]), torch.tensor(settings["std"])
+    if len(mean) != input_shape[0]:  # timm folds the weights of RGB into other numbers of channels
+        mean, deviation = mean.mean().repeat(input_shape[0]), deviation.mean().repeat(input_shape[0])
+    return InputStatistics(mean, deviation)
+
+
+def _probe_feature_dim(backbone: Backbone, input_shape: InputShape) -> int:
+    was_training = backbone.training
+    backbone.eval()
+    try:
+        with torch.no_grad():
+            features = backbone(torch.zeros(2, *input_shape))
+    except Exception as error:  # a module of timm or of the user may raise anything
+        raise InvalidInputError(f"the backbone can't take inputs of shape {input_shape}: {error}") from error
+    finally:
+        backbone.train(was_training)
+    return int(features.shape[1])

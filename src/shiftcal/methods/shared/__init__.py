@@ -1,0 +1,1 @@
+"""Parts that several methods are made of."""

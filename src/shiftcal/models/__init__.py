@@ -1,1 +1,0 @@
-"""Networks: backbones that give features, and the heads on them."""

@@ -1,0 +1,234 @@
+"""A fitted model: from inputs to calibrated outputs, to disk and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from shiftcal.calibrators.base import CalibrationData, State
+from shiftcal.core.errors import CheckpointError, InvalidInputError
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import Inputs
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
+from shiftcal.methods.base import Outputs
+from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
+from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.target.domain_auc import evenly_spread
+from shiftcal.target.prediction_sets import MOST_TARGET_ROWS, Conformity, conformity
+from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
+from shiftcal.training.fabric import prediction_device
+from shiftcal.training.inference import predict_inputs
+from shiftcal.training.recipe import Recipe
+from shiftcal.training.trainer import EpochRecord
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A trained network with all that prediction needs."""
+
+    recipe: Recipe
+    network: nn.Module
+    input_shape: tuple[int, ...]
+    classes: tuple[Hashable, ...]
+    has_target: bool
+    calibrator_state: State | None
+    history: tuple[EpochRecord, ...]
+    training_seconds: float
+    findings: Mapping[str, float] = field(default_factory=dict)
+    """What the method found out about the target, such as the accuracy to be expected there."""
+    conformity: Conformity | None = None
+    """What prediction sets are made from; None if no source data was held out."""
+    pseudo_labels: PseudoLabelRounds | None = None
+    """What self-training took as labelled; None for other methods."""
+    num_target_rows: int = 0
+    """Of training, for networks that keep something per row of the target."""
+    asked_for: Recipe | None = None
+    """What was to be trained, where this model stands in for it; see `shiftcal.training.fallback`."""
+
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Outputs for all rows, with calibrated logits."""
+        if inputs.shape != self.input_shape:
+            raise InvalidInputError(f"expected inputs of shape {self.input_shape}, got {inputs.shape}")
+        outputs = self._raw_outputs(inputs)
+        calibrator = self.recipe.calibrator
+        if calibrator is None or self.calibrator_state is None:
+            return outputs
+        return outputs._replace(logits=calibrator.calibrate(outputs, self.calibrator_state))
+
+    def with_calibrator(
+        self,
+        name: str | None,
+        validation: LabelledDomain | None,
+        target: UnlabelledDomain | None,
+        calibrator_options: Mapping[str, Any] | None = None,
+    ) -> FittedModel:
+        """The same network with another calibrator, fitted to held-out source data and to the target."""
+        other = replace(self, recipe=self.recipe.with_calibrator(name, calibrator_options))
+        return other.calibrated(validation, target)
+
+    def calibrated(self, validation: LabelledDomain | None, target: UnlabelledDomain | None) -> FittedModel:
+        """The same with the calibrator of its recipe fitted to held-out source data and to the target."""
+        calibrator = self.recipe.calibrator
+        if calibrator is None:
+            return replace(self, calibrator_state=None)._with_conformity(validation, target)
+        validation = check_held_out(self.recipe, validation)
+        data = CalibrationData(
+            predict=self._raw_outputs,
+            source_inputs=validation.inputs,
+            source_labels=torch.from_numpy(validation.labels),
+            target_inputs=None if target is None else target.inputs,
+            num_classes=len(self.classes),
+            seed=self.recipe.training.random_state,
+        )
+        return replace(self, calibrator_state=calibrator.fit(data))._with_conformity(validation, target)
+
+    def _with_conformity(self, validation: LabelledDomain | None, target: UnlabelledDomain | None) -> FittedModel:
+        if validation is None:
+            return replace(self, conformity=None)
+        held_out = self.predict(validation.inputs)
+        found = conformity(
+            torch.softmax(held_out.logits.double(), dim=-1),
+            torch.from_numpy(validation.labels),
+            1 / held_out.density_ratio,
+            None if target is None else self._some_probabilities(target.inputs),
+        )
+        return replace(self, conformity=found)
+
+    def _some_probabilities(self, inputs: Inputs) -> Tensor:
+        """Of as many rows, evenly spread, as prediction sets need."""
+        rows = evenly_spread(len(inputs), MOST_TARGET_ROWS).numpy()
+        return torch.softmax(self.predict(inputs.subset(rows)).logits.double(), dim=-1)
+
+    def _raw_outputs(self, inputs: Inputs) -> Outputs:
+        training = self.recipe.training
+        device = prediction_device(training.device)
+        network = self.network.to(device)
+        return predict_inputs(self.recipe.method, network, inputs, device=device, flip_average=training.flip_average)
+
+    def save(self, path: Path, training: str | None = None) -> None:
+        """Write a checkpoint that `load_model` reads; `training` is `WAITING` in a run that is not finished."""
+        save_checkpoint({"model": plain_model(self), "training": training}, path)
+
+
+def check_held_out(recipe: Recipe, validation: LabelledDomain | None) -> LabelledDomain:
+    """The held-out source data that the recipe's calibrator is fitted to.
+
+    Raises:
+        InvalidInputError: nothing was held out.
+    """
+    if validation is not None:
+        return validation
+    name, fraction = recipe.calibrator_name, recipe.training.validation_fraction
+    raise InvalidInputError(
+        f"calibrator {name!r} needs held-out source data and the source is too small to hold any out: "
+        f"expected a class with at least {math.ceil(1 / fraction)} rows (or set a larger validation_fraction)"
+        if fraction > 0
+        else f"calibrator {name!r} needs held-out source data, but validation_fraction is 0"
+    )
+
+
+def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool = False) -> FittedModel:
+    """Read a model from a checkpoint.
+
+    Args:
+        path: of the checkpoint.
+        backbone: the user's own module, if the model was trained with one.
+        waiting: whether the run may still be going on with other things than training it.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, damaged, unfinished or of another version.
+    """
+    content = load_checkpoint(path)
+    plain = content["model"]
+    if content["training"] is not None and not (waiting and content["training"] == WAITING):
+        raise CheckpointError(f"the run of {str(path)!r} is not finished; go on with `shiftcal fit ... --resume`")
+    if plain["own_backbone"] and backbone is None:
+        raise CheckpointError(
+            f"the model was trained with a module of the user's own ({plain['recipe']['backbone']}); "
+            "pass it again: load(path, backbone=module)"
+        )
+    recipe = _loaded_recipe(plain["recipe"], backbone)
+    num_target_rows = plain["num_target_rows"]
+    network = _network_without_weights(
+        recipe, tuple(plain["input_shape"]), len(plain["classes"]), plain["has_target"], num_target_rows
+    )
+    try:
+        network.load_state_dict(plain["network"])
+    except RuntimeError as error:
+        raise CheckpointError(f"{str(path)!r} does not fit its own configuration: {error}") from error
+    rounds = plain["pseudo_labels"]
+    return FittedModel(
+        recipe=recipe,
+        network=network,
+        input_shape=tuple(plain["input_shape"]),
+        classes=tuple(plain["classes"]),
+        has_target=plain["has_target"],
+        calibrator_state=plain["calibrator_state"],
+        history=tuple(plain["history"]),
+        training_seconds=plain["training_seconds"],
+        findings=plain["findings"],
+        conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
+        pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
+        num_target_rows=num_target_rows,
+        asked_for=None if plain["asked_for"] is None else _loaded_recipe(plain["asked_for"], backbone),
+    )
+
+
+def _loaded_recipe(plain: Mapping[str, Any], backbone: nn.Module | None) -> Recipe:
+    # The machine that loads a model need not have the device that it was trained on.
+    portable = {**plain, "training": {**plain["training"], "device": "auto"}}
+    return Recipe.from_names(**portable | ({} if backbone is None else {"backbone": backbone}))
+
+
+def _network_without_weights(
+    recipe: Recipe, shape: tuple[int, ...], num_classes: int, has_target: bool, num_target_rows: int
+) -> nn.Module:
+    """A network of the right form; all that it is to know, pretrained weights included, is in the checkpoint."""
+    backbone = without_pretrained(recipe.backbone)
+    statistics = InputStatistics(torch.zeros(shape[0]), torch.ones(shape[0]))
+    blueprint = Blueprint(
+        lambda: build_backbone(backbone, shape, statistics),
+        num_classes,
+        has_target,
+        num_target_rows,
+        for_prediction=True,
+    )
+    network: nn.Module = recipe.method.build(blueprint)
+    return network
+
+
+def plain_model(model: FittedModel) -> dict[str, Any]:
+    """The model as plain values and tensors, for a checkpoint."""
+    return {
+        "recipe": model.recipe.as_plain(),
+        "own_backbone": not isinstance(model.recipe.backbone, str),
+        "network": {name: value.cpu() for name, value in model.network.state_dict().items()},
+        "input_shape": list(model.input_shape),
+        "classes": _plain_labels(model.classes),
+        "has_target": model.has_target,
+        "calibrator_state": model.calibrator_state,
+        "history": [dict(record) for record in model.history],
+        "training_seconds": model.training_seconds,
+        "findings": dict(model.findings),
+        "conformity": None if model.conformity is None else list(model.conformity),
+        "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
+        "num_target_rows": model.num_target_rows,
+        "asked_for": None if model.asked_for is None else model.asked_for.as_plain(),
+    }
+
+
+def _plain_labels(classes: tuple[Hashable, ...]) -> list[Any]:
+    plain = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    strange = next((label for label in plain if not isinstance(label, (str, int, float, bool, bytes, tuple))), None)
+    if strange is not None:
+        raise InvalidInputError(
+            f"a model with class labels such as {strange!r} can't be saved; expected text, numbers or tuples of them"
+        )
+    return plain

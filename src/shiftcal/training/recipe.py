@@ -1,0 +1,90 @@
+"""A recipe: everything that decides about a fit but the data, from names and plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from shiftcal.calibrators import calibrator_class
+from shiftcal.calibrators.base import Calibrator
+from shiftcal.core import options
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.methods import method_class
+from shiftcal.methods.base import Method
+from shiftcal.methods.networks.backbones import BackboneSpec
+from shiftcal.training.options import WITHOUT_INFLUENCE, TrainingOptions
+
+# Keys of a plain recipe whose values are options by name.
+_OPTION_KEYS = ("method_options", "calibrator_options", "training")
+_WITHOUT_INFLUENCE = {f"training.{name}" for name in WITHOUT_INFLUENCE}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides about a fit but the data."""
+
+    method_name: str
+    method: Method[Any]
+    calibrator_name: str | None
+    calibrator: Calibrator | None
+    backbone: BackboneSpec
+    training: TrainingOptions
+
+    @classmethod
+    def from_names(
+        cls,
+        method: str = "drl",
+        calibrator: str | None = None,
+        backbone: BackboneSpec = "auto",
+        method_options: Mapping[str, Any] | None = None,
+        calibrator_options: Mapping[str, Any] | None = None,
+        training: Mapping[str, Any] | None = None,
+    ) -> Recipe:
+        """A recipe from names and plain values, each of them checked."""
+        for what, name in (("method", method), ("calibrator", calibrator)):
+            if not isinstance(name, str | None) or (what == "method" and name is None):
+                raise InvalidInputError(f"{what} must be a name. Got {name!r} instead.")
+        if not isinstance(backbone, (str, nn.Module)):
+            raise InvalidInputError(f"backbone must be a name or an nn.Module. Got {backbone!r} instead.")
+        return cls(
+            method,
+            options.build(method_class(method), method_options, owner=f"method {method!r}"),
+            calibrator,
+            _build_calibrator(calibrator, calibrator_options),
+            backbone,
+            options.build(TrainingOptions, training, owner="training"),
+        )
+
+    def with_calibrator(self, name: str | None, calibrator_options: Mapping[str, Any] | None = None) -> Recipe:
+        """The same with another calibrator."""
+        return replace(self, calibrator_name=name, calibrator=_build_calibrator(name, calibrator_options))
+
+    def as_plain(self) -> dict[str, Any]:
+        """Plain values from which `from_names` makes the same recipe (of a user's own module, its class's name)."""
+        return {
+            "method": self.method_name,
+            "calibrator": self.calibrator_name,
+            "backbone": self.backbone if isinstance(self.backbone, str) else type(self.backbone).__name__,
+            "method_options": options.as_dict(self.method),
+            "calibrator_options": {} if self.calibrator is None else options.as_dict(self.calibrator),
+            "training": options.as_dict(self.training),
+        }
+
+
+def decisive(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides about the result, of a plain recipe and what may stand beside it: flat, options as `key.name`."""
+    flat = {key: value for key, value in plain.items() if key not in _OPTION_KEYS}
+    for key in _OPTION_KEYS:
+        flat |= {f"{key}.{name}": value for name, value in plain.get(key, {}).items()}
+    return {key: value for key, value in flat.items() if key not in _WITHOUT_INFLUENCE}
+
+
+def _build_calibrator(name: str | None, calibrator_options: Mapping[str, Any] | None) -> Calibrator | None:
+    if name is not None:
+        return options.build(calibrator_class(name), calibrator_options, owner=f"calibrator {name!r}")
+    if calibrator_options:
+        raise InvalidInputError(f"expected a calibrator for calibrator_options {calibrator_options!r}, got none")
+    return None

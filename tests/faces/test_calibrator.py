@@ -1,0 +1,179 @@
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from torch import nn
+
+from shiftcal import AdaptiveClassifier, ShiftCalibrator
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.faces.calibrator import calibrate_predictions
+from shiftcal.metrics import expected_calibration_error
+from shiftcal.runs.predictions import Predictions
+
+CLASSES = np.array(["a", "b", "c", "d"])
+
+
+def domain(num_rows: int, *, shift: float = 0.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Four classes in ten dimensions; the shift moves each class's own cluster towards the next class."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 4, num_rows)
+    centres = 4 * np.eye(4, 10)
+    # The clusters stay as tight as they were, but the second half of the columns tells them apart now.
+    moved = (1 - shift) * centres + shift * np.roll(centres, 1, axis=0) * 0.75 + 4 * shift * np.eye(4, 10, k=5)
+    return moved[labels] + generator.normal(size=(num_rows, 10)), CLASSES[labels]
+
+
+SOURCE = domain(600)
+HELD_OUT = domain(300, seed=1)
+TARGET = domain(800, shift=0.55, seed=2)
+
+
+@pytest.fixture(scope="module")
+def model() -> LogisticRegression:
+    return LogisticRegression(C=100.0, max_iter=2000).fit(*SOURCE)
+
+
+def ece(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    return expected_calibration_error(probabilities, np.searchsorted(CLASSES, labels))
+
+
+def test_a_model_that_a_shift_made_overconfident_is_calibrated(model: LogisticRegression) -> None:
+    before = ece(model.predict_proba(TARGET[0]), TARGET[1])
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    after = ece(calibrated.predict_proba(TARGET[0]), TARGET[1])
+    true_accuracy = float((model.predict(TARGET[0]) == TARGET[1]).mean())
+    assert before > 0.1
+    assert after < before / 2
+    assert calibrated.estimated_accuracy_ == pytest.approx(true_accuracy, abs=0.08)
+    assert "clusters" in str(calibrated.verdict_)
+
+
+def test_predictions_stay_the_models_own(model: LogisticRegression) -> None:
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    np.testing.assert_array_equal(calibrated.predict(TARGET[0]), model.predict(TARGET[0]))
+    np.testing.assert_allclose(calibrated.predict_proba(TARGET[0]).sum(axis=1), 1)
+
+
+def test_without_a_shift_nothing_is_changed(model: LogisticRegression) -> None:
+    same = domain(500, seed=3)[0]
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, same)
+    np.testing.assert_allclose(calibrated.predict_proba(same), model.predict_proba(same), atol=0.03)
+
+
+def test_a_model_that_is_too_unsure_gets_the_temperature_that_the_source_asks_for() -> None:
+    unsure = LogisticRegression(C=1e-4, max_iter=2000).fit(*SOURCE)
+    same = domain(500, seed=3)
+    calibrated = ShiftCalibrator(unsure).fit(*HELD_OUT, same[0])
+    assert calibrated.findings_["temperature"] < 0.5
+    assert ece(calibrated.predict_proba(same[0]), same[1]) < ece(unsure.predict_proba(same[0]), same[1]) / 3
+
+
+def test_the_density_ratio_tells_source_from_target(model: LogisticRegression) -> None:
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    assert np.median(calibrated.density_ratio(HELD_OUT[0])) > 1 > np.median(calibrated.density_ratio(TARGET[0]))
+
+
+def test_a_module_with_column_numbers_as_labels() -> None:
+    module = nn.Linear(10, 4)
+    codes = np.searchsorted(CLASSES, HELD_OUT[1])
+    calibrated = ShiftCalibrator(module).fit(torch.from_numpy(HELD_OUT[0]), codes, torch.from_numpy(TARGET[0]))
+    assert calibrated.classes_.tolist() == [0, 1, 2, 3]
+    assert calibrated.predict_proba(torch.from_numpy(TARGET[0])).shape == (800, 4)
+
+
+def test_an_adaptive_classifier_for_images_gives_its_features() -> None:
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 2
+    images = (60 + 120 * labels[:, None, None] + generator.integers(-40, 40, (60, 8, 8))).astype(np.uint8)
+    model = AdaptiveClassifier("source-only", epochs=2).fit(images, labels)
+    assert model.features(images).shape == (60, 128)
+    calibrated = ShiftCalibrator(model).fit(images, labels, images // 2)
+    assert calibrated.predict_proba(images).shape == (60, 2)
+    assert calibrated.findings_["cluster_compactness"] > 0
+
+
+def test_texts_through_a_pipeline() -> None:
+    texts = [f"{word} {noun}" for word in ("good", "great", "bad", "awful") for noun in ("film", "book", "play") * 5]
+    opinions = ["plus"] * 30 + ["minus"] * 30
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, opinions)
+    calibrated = ShiftCalibrator(model).fit(texts, opinions, [f"{text} now" for text in texts])
+    assert calibrated.predict_proba(["good now"]).shape == (1, 2)
+
+
+def test_it_can_be_cloned_and_pickled(model: LogisticRegression) -> None:
+    calibrated = ShiftCalibrator(model, features="input").fit(*HELD_OUT, TARGET[0])
+    again = pickle.loads(pickle.dumps(calibrated))
+    np.testing.assert_array_equal(again.predict_proba(TARGET[0]), calibrated.predict_proba(TARGET[0]))
+    assert clone(calibrated).features == "input"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"features": "pixels"}, "features must be one of auto, input, model, none or a function. Got 'pixels'"),
+        ({"outputs": "scores"}, "outputs must be one of auto, logits, probabilities. Got 'scores'"),
+    ],
+)
+def test_unknown_options_are_refused(model: LogisticRegression, change: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        ShiftCalibrator(model).set_params(**change).fit(*HELD_OUT, TARGET[0])
+
+
+def test_labels_that_do_not_fit_are_refused(model: LogisticRegression) -> None:
+    with pytest.raises(InvalidInputError, match="does not know the label 'z'"):
+        ShiftCalibrator(model).fit(HELD_OUT[0], np.full(300, "z"), TARGET[0])
+    with pytest.raises(InvalidInputError, match="one label for each of 300 rows, got 3"):
+        ShiftCalibrator(model).fit(HELD_OUT[0], HELD_OUT[1][:3], TARGET[0])
+
+
+def predictions(model: LogisticRegression, rows: np.ndarray, labels: np.ndarray | None) -> Predictions:
+    return Predictions(
+        ids=np.arange(len(rows)).astype(str),
+        probabilities=model.predict_proba(rows),
+        density_ratio=np.ones(len(rows)),
+        classes=tuple(CLASSES.tolist()),
+        labels=None if labels is None else np.searchsorted(CLASSES, labels),
+    )
+
+
+def test_predictions_with_features_are_calibrated_as_the_model_is(model: LogisticRegression) -> None:
+    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
+    calibrated, findings = calibrate_predictions(source, target, HELD_OUT[0], TARGET[0])
+    expected = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    np.testing.assert_allclose(calibrated.probabilities, expected.predict_proba(TARGET[0]), atol=1e-9)
+    assert findings == pytest.approx(expected.findings_)
+
+
+def test_predictions_alone_are_calibrated_by_thresholded_confidence(model: LogisticRegression) -> None:
+    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
+    calibrated, findings = calibrate_predictions(source, target)
+    assert findings["cluster_compactness"] == 0
+    assert ece(calibrated.probabilities, TARGET[1]) <= ece(target.probabilities, TARGET[1]) + 1e-9
+
+
+def test_predictions_that_do_not_belong_together_are_refused(model: LogisticRegression) -> None:
+    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
+    for given, words in (
+        ((replace(source, labels=None), target), "expected labels"),
+        ((source, replace(target, classes=("x", "y", "z", "w"))), "the classes of the source"),
+        ((source, target, HELD_OUT[0], None), "both domains"),
+        ((source, target, HELD_OUT[0][:5], TARGET[0]), r"source features: expected finite numbers of shape \(300"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            calibrate_predictions(*given)
+
+
+def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticRegression) -> None:
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    true_columns = np.searchsorted(CLASSES, TARGET[1])
+    for coverage in (0.8, 0.95):
+        sets = calibrated.predict_set(TARGET[0], coverage)
+        assert sets.shape == (800, 4)
+        assert sets[np.arange(800), true_columns].mean() == pytest.approx(coverage, abs=0.06)
+        assert sets.sum(axis=1).mean() < 3

@@ -1,0 +1,218 @@
+import doctest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import shiftcal.faces.classifier
+from shiftcal import AdaptiveClassifier
+from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError
+from shiftcal.data import ArrayInputs, LabelledDomain, UnlabelledDomain
+
+
+# check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)]
+)
+def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_docstring_example_runs() -> None:
+    assert doctest.testmod(shiftcal.faces.classifier).failed == 0
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, np.ndarray]:
+    data = load_digits()
+    return (data.images[:300] * 15).astype(np.uint8), data.target[:300]
+
+
+def small(**changes: Any) -> AdaptiveClassifier:
+    return AdaptiveClassifier(**{"epochs": 2, **changes})
+
+
+def test_image_forms_give_the_same_result(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, labels = digits
+    tensor = torch.from_numpy(images).unsqueeze(1).float() / 255
+    forms = [images, images[..., None], tensor, TensorDataset(tensor)]
+    expected = small().fit(images, labels, images).predict_proba(images)
+    for form in forms[1:]:
+        np.testing.assert_allclose(small().fit(form, labels, form).predict_proba(form), expected, atol=1e-5)
+
+
+def test_labelled_datasets_and_domains_need_no_y(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, labels = digits
+    tensor = torch.from_numpy(images).unsqueeze(1).float() / 255
+    expected = small().fit(tensor, labels, tensor).predict_proba(tensor)
+    dataset = TensorDataset(tensor, torch.from_numpy(labels))
+    np.testing.assert_allclose(small().fit(dataset, X_target=dataset).predict_proba(dataset), expected, atol=1e-5)
+    source = LabelledDomain("s", ArrayInputs(tensor), labels.astype(np.int64), tuple(range(10)))
+    target = UnlabelledDomain("t", ArrayInputs(tensor))
+    np.testing.assert_allclose(small().fit(source, X_target=target).predict_proba(target), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["b", "a"], [True, False], [("x", 1), ("y", 2)], [1, "one"], [2.0, -1.0]],
+    ids=lambda names: repr(names[0]),
+)
+def test_labels_of_any_hashable_type(names: list[Any], tmp_path: Path) -> None:
+    table = np.concatenate([np.zeros((30, 2)), np.ones((30, 2))])
+    table += np.random.default_rng(0).normal(size=(60, 2)) * 0.1
+    y = [names[0]] * 30 + [names[1]] * 30
+    for X in (table, torch.from_numpy(table).float()):
+        classifier = AdaptiveClassifier(epochs=60).fit(X, y)
+        assert set(classifier.classes_.tolist()) == set(names)
+        assert classifier.predict(X).tolist() == y
+    classifier.save(tmp_path / "run")
+    assert AdaptiveClassifier.load(tmp_path / "run").predict(table).tolist() == y
+
+
+def test_without_a_target_the_ratio_is_one() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    classifier = small().fit(X, X[:, 0] > 0)
+    assert classifier.density_ratio(X).tolist() == [1.0] * 60
+
+
+def test_save_and_load_give_the_same_classifier(digits: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+    images, labels = digits
+    classifier = small(calibrator="temperature", method_options={"ratio_strength": 0.5}).fit(images, labels, images)
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(str(tmp_path / "run"))
+    assert np.array_equal(loaded.predict_proba(images), classifier.predict_proba(images))
+    assert np.array_equal(loaded.density_ratio(images), classifier.density_ratio(images))
+    assert loaded.classes_.dtype == classifier.classes_.dtype
+    refitted = clone(loaded).fit(images, labels, images)
+    assert np.array_equal(refitted.predict_proba(images), classifier.predict_proba(images))
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_a_loaded_classifier_knows_whether_it_may_fall_back(fallback: bool, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    small(method="cbst", fallback=fallback).fit(X, y, X + 0.5).save(tmp_path / "run")
+    assert AdaptiveClassifier.load(tmp_path / "run").fallback is fallback
+
+
+def test_options_of_the_calibrator_are_used_and_kept(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (X[:, 0] + np.random.default_rng(1).normal(size=200) > 0).astype(int)
+    bins = {"num_bins": 2}
+    classifier = small(
+        calibrator="histogram", calibrator_options=bins, training_options={"validation_fraction": 0.5}
+    ).fit(X, y, X)
+    assert classifier.model_.calibrator_state is not None
+    assert len(classifier.model_.calibrator_state["shares"]) == 2
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run")
+    assert loaded.calibrator_options == bins
+    assert loaded.model_.recipe.calibrator == classifier.model_.recipe.calibrator
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+
+
+def test_a_module_of_the_users_own_is_the_backbone(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    layer = nn.Linear(3, 7)
+    body = nn.Sequential(layer, nn.Tanh())
+    before = layer.weight.clone()
+    classifier = small(backbone=body).fit(X, X[:, 0] > 0, X)
+    assert torch.equal(layer.weight, before)
+    classifier.save(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="backbone=module"):
+        AdaptiveClassifier.load(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run", backbone=body)
+    assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+
+
+def test_it_works_in_pipelines_and_searches() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    search = GridSearchCV(small(), {"method": ["source-only", "drl"], "epochs": [1, 20]}, cv=2).fit(X, y)
+    assert search.best_params_["epochs"] == 20
+    assert make_pipeline(StandardScaler(), small()).fit(X, y).predict(X).shape == (60,)
+
+
+def test_unfitted_and_mismatched_use_is_refused(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images, labels = digits
+    with pytest.raises(NotFittedError):
+        small().predict(images)
+    with pytest.raises(InvalidInputError, match=r"source's shape \(1, 8, 8\), got \(1, 6, 6\)"):
+        small().fit(images, labels, images[:, :6, :6])
+    classifier = small(epochs=1).fit(images, labels)
+    with pytest.raises(InvalidInputError, match=r"expected inputs of shape \(1, 8, 8\)"):
+        classifier.predict(images[:, :6, :6])
+
+
+def test_a_random_state_object_and_none_are_taken() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for state in (None, np.random.RandomState(3)):
+        assert small(random_state=state).fit(X, X[:, 0] > 0).predict(X).shape == (40,)
+
+
+def test_options_are_not_given_twice() -> None:
+    with pytest.raises(InvalidInputError, match="must not repeat 'epochs'"):
+        small(training_options={"epochs": 3}).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+def test_saving_over_other_files_is_refused(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    classifier = small(epochs=1).fit(X, X[:, 0] > 0)
+    (tmp_path / "thesis.txt").write_text("chapter 1")
+    with pytest.raises(OutputError, match="holds other files"):
+        classifier.save(tmp_path)
+    classifier.save(tmp_path / "run")
+    classifier.save(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": ["drl"]}, "method must be a name"),
+        ({"calibrator": 3}, "calibrator must be a name"),
+        ({"backbone": 3}, "backbone must be a name or an nn.Module"),
+        ({"method_options": 3}, "must be a mapping"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        small(**changes).fit(np.eye(4), [0, 1, 0, 1])
+
+
+def test_prediction_sets_cover_a_shifted_target() -> None:
+    """One noisy boundary; the target lies where the noise is. Unweighted sets would cover too little there."""
+    generator = np.random.default_rng(0)
+
+    def draw(num_rows: int, centre: float) -> tuple[np.ndarray, np.ndarray]:
+        X = generator.normal(centre, 1.0, size=(num_rows, 1))
+        return X, (generator.random(num_rows) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+
+    X, y = draw(3000, 2.0)
+    X_target, y_target = draw(2000, 0.5)
+    classifier = AdaptiveClassifier(epochs=20, training_options={"validation_fraction": 0.5}).fit(X, y, X_target)
+    sets = classifier.predict_set(X_target, coverage=0.8)
+    assert sets.dtype == bool
+    assert sets.any(axis=1).all()
+    assert sets[np.arange(2000), y_target].mean() > 0.77
+    assert classifier.predict_set(X_target, coverage=1.0).all()
+
+
+def test_prediction_sets_survive_saving_and_need_held_out_data(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    classifier = small().fit(X, X[:, 0] > 0, X)
+    classifier.save(tmp_path / "run")
+    assert np.array_equal(AdaptiveClassifier.load(tmp_path / "run").predict_set(X), classifier.predict_set(X))
+    without = small(training_options={"validation_fraction": 0.0}).fit(X, X[:, 0] > 0)
+    with pytest.raises(InvalidInputError, match="held-out source data"):
+        without.predict_set(X)

@@ -1,0 +1,384 @@
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from shiftcal import __version__
+from shiftcal.calibrators import CALIBRATORS
+from shiftcal.core.options import option_names
+from shiftcal.data.catalog.registry import CATALOG
+from shiftcal.faces.cli import COMMANDS, main
+from shiftcal.methods import METHODS
+from shiftcal.methods.networks.backbones import BACKBONES
+from shiftcal.metrics import METRICS
+from shiftcal.runs.folder import RunFolder
+from shiftcal.runs.tasks import SUITES
+from shiftcal.training.options import TrainingOptions
+from shiftcal.training.trainer import Trainer
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Data on disk, and a run on features and one on pictures."""
+    folder = tmp_path_factory.mktemp("command-line")
+    write_pictures(folder)
+    write_features(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        features = "fit --source source.npz --target target.npz --calibrator temperature --out run --set epochs=2"
+        assert main(features.split()) == 0
+        pictures = "fit --source pictures --target photos --out picture_run --set epochs=1"
+        assert main(pictures.split()) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    capsys.readouterr()
+    monkeypatch.chdir(place)
+
+
+def write_pictures(folder: Path) -> None:
+    generator = np.random.default_rng(0)
+    levels = {"pictures/cat": 30, "pictures/dog": 200, "photos": 110}
+    lines = []
+    for name, level in levels.items():
+        (folder / name).mkdir(parents=True)
+        for number in range(11):
+            pixels = (level + generator.integers(0, 50, (12, 10, 3))).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+            if name != "photos":
+                lines.append(f"{name}/{number}.png {Path(name).name}\n")
+    (folder / "list.txt").write_text("".join(lines))
+
+
+def write_features(folder: Path) -> None:
+    generator = np.random.default_rng(1)
+    labels = np.arange(60) % 3
+    names = np.array(["cat", "dog", "owl"])
+    for name, shift in (("source", 0.0), ("target", 1.0), ("far", 2.0)):
+        inputs = 2 * np.eye(3, 4)[labels] + generator.normal(size=(60, 4)) + shift
+        np.savez(folder / f"{name}.npz", x=inputs.astype(np.float32), y=names[labels])
+    np.save(folder / "inputs.npy", inputs.astype(np.float32))
+
+
+def succeed(line: str, capsys: Capture) -> str:
+    """What a command prints; nothing may go to stderr where that is not a terminal."""
+    assert main(line.split()) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def in_a_process(*command: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+class TestFit:
+    def test_leaves_a_whole_run(self) -> None:
+        for run in ("run", "picture_run"):
+            assert files_of(Path(run)) == {
+                "config.yaml",
+                "card.json",
+                "history.jsonl",
+                "checkpoint.pt",
+                "metrics.json",
+                "report.html",
+                "predictions/source.npz",
+                "predictions/target.npz",
+            }
+            assert "</html>" in (Path(run) / "report.html").read_text(encoding="utf-8")
+
+    def test_one_line_of_history_for_each_epoch(self) -> None:
+        lines = Path("run/history.jsonl").read_text().splitlines()
+        assert [json.loads(line)["epoch"] for line in lines] == [1, 2]
+
+    def test_without_labels_of_the_target(self) -> None:
+        metrics = json.loads(Path("picture_run/metrics.json").read_text())
+        assert {"num_samples", "mean_confidence", "median_density_ratio"} <= metrics["target"].keys()
+        assert not {"accuracy", "expected_calibration_error", "set_coverage_90"} & metrics["target"].keys()
+        assert metrics["source"]["num_samples"] == 2
+
+    def test_prints_the_metrics_and_where_the_report_is(self, capsys: Capture) -> None:
+        printed = succeed("fit --source list.txt --out listed --set epochs=1", capsys)
+        assert printed.startswith("source:\n")
+        assert "accuracy" in printed
+        assert printed.endswith("report: listed/report.html\n")
+
+    def test_resume_of_a_finished_run_repeats_what_it_said(self, capsys: Capture) -> None:
+        line = "fit --source source.npz --target target.npz --calibrator temperature --out run --set epochs=2"
+        written = Path("run/checkpoint.pt").stat().st_mtime_ns
+        assert "report: run/report.html" in succeed(f"{line} --resume", capsys)
+        assert Path("run/checkpoint.pt").stat().st_mtime_ns == written
+
+    def test_resume_with_other_options(self, capsys: Capture) -> None:
+        line = (
+            "fit --source source.npz --target target.npz --calibrator temperature --out run --resume --set epochs=3"
+        )
+        assert main(line.split()) == 2
+        assert "another epochs: 2 then, 3 now" in capsys.readouterr().err
+
+    def test_interrupted(self, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+        line = "fit --source source.npz --target target.npz --out stopped --set epochs=3"
+        step = Trainer._step
+
+        def step_and_stop(trainer: Trainer, batch: Any) -> dict[str, float]:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return step(trainer, batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "_step", step_and_stop)
+            assert main(line.split()) == 130
+        assert "--resume" in capsys.readouterr().err
+        predict = "predict stopped --data target.npz --out stopped.csv"
+        assert main(predict.split()) == 2
+        assert "not finished" in capsys.readouterr().err
+        assert not Path("stopped.csv").exists()
+        assert main(line.split()) == 2
+        assert "add --resume" in capsys.readouterr().err
+        assert "accuracy" in succeed(f"{line} --resume", capsys)
+
+
+class TestRun:
+    def test_configuration_of_a_run_gives_its_numbers(self, capsys: Capture) -> None:
+        printed = succeed("run run/config.yaml --out again", capsys)
+        assert "report: again/report.html" in printed
+        first, again = RunFolder(Path("run")), RunFolder(Path("again"))
+        assert again.read_metrics() == first.read_metrics()
+        assert again.read_config() == first.read_config()
+
+    def test_settings_and_the_default_folder(
+        self, capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("short.yaml").write_text(
+            f"source: {place}/source.npz\nmethod: source-only\ntraining: {{epochs: 5}}\n"
+            "calibrator: histogram\ncalibrator_options: {num_bins: 5}\n"
+        )
+        succeed("run short.yaml --set epochs=1 --set learning_rate=1e-2 --set calibrator.num_bins=3", capsys)
+        config = RunFolder(Path("runs/short")).read_config()
+        assert config["calibrator_options"] == {"num_bins": 3}
+        assert config["training"]["epochs"] == 1
+        assert config["method_options"]["learning_rate"] == 0.01
+
+
+class TestPredict:
+    def test_csv_of_features(self, capsys: Capture) -> None:
+        assert succeed("predict run --data target.npz --out new/p.csv", capsys) == "60 predictions: new/p.csv\n"
+        rows = read_table(Path("new/p.csv"))
+        names = ["id", "predicted_class", "confidence", "probability_cat", "probability_dog", "probability_owl"]
+        assert list(rows[0]) == [*names, "density_ratio"]
+        assert [row["id"] for row in rows] == [str(number) for number in range(60)]
+        for row in rows:
+            probabilities = {name: float(row[f"probability_{name}"]) for name in ("cat", "dog", "owl")}
+            assert sum(probabilities.values()) == pytest.approx(1)
+            assert row["predicted_class"] == max(probabilities, key=lambda name: probabilities[name])
+            assert float(row["confidence"]) == max(probabilities.values())
+            assert float(row["density_ratio"]) > 0
+
+    def test_is_what_the_run_itself_predicted(self, capsys: Capture) -> None:
+        succeed("predict run --data target.npz --out p.npz", capsys)
+        with np.load("p.npz") as found, np.load("run/predictions/target.npz") as wanted:
+            np.testing.assert_array_equal(found["probabilities"], wanted["probabilities"])
+            np.testing.assert_array_equal(found["id"], wanted["ids"])
+
+    def test_ids_of_pictures_are_their_paths(self, capsys: Capture) -> None:
+        succeed("predict picture_run --data pictures --out pictures.csv", capsys)
+        ids = [row["id"] for row in read_table(Path("pictures.csv"))]
+        assert ids[0] == "cat/0.png"
+        assert len(ids) == 22
+        succeed("predict picture_run --data list.txt --out list.csv", capsys)
+        assert read_table(Path("list.csv"))[0]["id"] == "pictures/cat/0.png"
+        succeed("predict picture_run --data photos --out photos.csv", capsys)
+        assert read_table(Path("photos.csv"))[0]["id"] == "0.png"
+
+    def test_formats_agree(self, capsys: Capture) -> None:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        for suffix in ("csv", "npz", "parquet"):
+            succeed(f"predict run --data inputs.npy --out same.{suffix}", capsys)
+        rows = read_table(Path("same.csv"))
+        table = parquet.read_table("same.parquet").to_pydict()
+        assert list(table) == list(rows[0])
+        with np.load("same.npz") as arrays:
+            np.testing.assert_allclose(arrays["probabilities"].sum(axis=1), 1, atol=1e-12)
+            np.testing.assert_array_equal(table["probability_dog"], arrays["probabilities"][:, 1])
+            np.testing.assert_array_equal([float(row["density_ratio"]) for row in rows], arrays["density_ratio"])
+            assert [row["predicted_class"] for row in rows] == arrays["predicted_class"].tolist()
+
+
+class TestEvaluate:
+    def test_prints_every_metric(self, capsys: Capture) -> None:
+        printed = succeed("evaluate run --data target.npz", capsys)
+        assert printed.startswith("target.npz:\n")
+        assert [line.split()[0] for line in printed.splitlines()[1:]] == list(METRICS)
+
+    def test_json_is_what_the_run_found(self, capsys: Capture) -> None:
+        metrics = json.loads(succeed("evaluate run --data target.npz --json", capsys))
+        found = RunFolder(Path("run")).read_metrics()["target"]
+        assert metrics == {name: found[name] for name in METRICS}
+
+
+def test_calibrate_takes_the_tables_that_predict_writes(capsys: Capture) -> None:
+    for name in ("source", "far"):
+        succeed(f"predict run --data {name}.npz --out {name}.csv", capsys)
+        with np.load(f"{name}.npz") as arrays:
+            np.save(f"{name}_features.npy", arrays["x"])
+            rows = [
+                {**row, "label": label}
+                for row, label in zip(read_table(Path(f"{name}.csv")), arrays["y"], strict=True)
+            ]
+        with Path(f"{name}_labelled.csv").open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    features = "--source-features source_features.npy --target-features far_features.npy"
+    line = f"calibrate --source source_labelled.csv --target far.csv {features} --out calibrated.csv"
+    printed = succeed(line, capsys)
+    assert "Accuracy to be expected on the target" in printed
+    assert printed.endswith("60 predictions: calibrated.csv\n")
+    before, after = read_table(Path("far.csv")), read_table(Path("calibrated.csv"))
+    assert [row["predicted_class"] for row in after] == [row["predicted_class"] for row in before]
+    assert "target calibrated:" in succeed(line.replace("far.csv", "far_labelled.csv"), capsys)
+    assert "probabilities alone" in succeed(line.replace(features, ""), capsys) or "looks as on" in printed
+
+
+def test_calibrate_needs_source_labels(capsys: Capture) -> None:
+    succeed("predict run --data source.npz --out unlabelled.csv", capsys)
+    line = "calibrate --source unlabelled.csv --target unlabelled.csv --out out.csv"
+    assert main(line.split()) == 2
+    assert "a column 'label'" in capsys.readouterr().err
+    assert not Path("out.csv").exists()
+
+
+def test_compare_and_report(capsys: Capture) -> None:
+    line = (
+        "compare --tasks source.npz->far.npz --methods drl[ratio_bound=5],drl --seeds 1 --out compared --set epochs=1"
+    )
+    first = succeed(line, capsys)
+    assert "drl[ratio_bound=5]" in first
+    assert first.endswith("report: compared/report.html\n")
+    assert files_of(Path("compared")) >= {"results.csv", "table.md", "report.html"}
+    written = {path: path.stat().st_mtime_ns for path in Path("compared/cells").rglob("*.*")}
+    assert succeed(line, capsys) == first
+    assert {path: path.stat().st_mtime_ns for path in Path("compared/cells").rglob("*.*")} == written
+    assert main(f"{line} --set epochs=2".split()) == 2
+    assert "another epochs: 1 then, 2 now" in capsys.readouterr().err
+    Path("compared/report.html").unlink()
+    assert succeed("report compared", capsys) == "report: compared/report.html\n"
+    assert Path("compared/report.html").is_file()
+
+
+def test_learning_curves_are_written_and_drawn(capsys: Capture) -> None:
+    methods = "--methods source-only,source-only+temperature,drl --seeds 1"
+    succeed(f"compare --tasks source.npz->far.npz {methods} --out curves --set epochs=2 --learning-curve", capsys)
+    assert [row["epoch"] for row in read_table(Path("curves/learning_curves.csv"))] == ["1", "2", "1", "2"]
+    page = Path("curves/report.html").read_text(encoding="utf-8")
+    assert 'id="learning-curves"' in page
+    assert 'id="learning-curve"' in page
+    assert "source-only+temperature: No learning curve was recorded." in page
+    succeed("run run/config.yaml --out watched --learning-curve", capsys)
+    assert [row["epoch"] for row in read_table(Path("watched/learning_curve.csv"))] == ["1", "2"]
+    assert RunFolder(Path("watched")).read_metrics() == RunFolder(Path("run")).read_metrics()
+
+
+class TestReport:
+    def test_of_a_run_is_made_again(self, capsys: Capture) -> None:
+        before = Path("run/report.html").read_text(encoding="utf-8")
+        assert succeed("report run --out again.html", capsys) == "report: again.html\n"
+        assert len(Path("again.html").read_text(encoding="utf-8")) == pytest.approx(len(before), rel=0.05)
+
+    def test_of_two_runs(self, capsys: Capture) -> None:
+        succeed("report run picture_run --out both.html", capsys)
+        page = Path("both.html").read_text(encoding="utf-8")
+        assert "drl + temperature" in page
+        assert "<title>run and picture_run</title>" in page
+
+
+class TestList:
+    @pytest.mark.parametrize(
+        ("what", "expected"),
+        [
+            ("methods", [*METHODS, *option_names(METHODS["drl"])]),
+            ("calibrators", [*CALIBRATORS, *option_names(CALIBRATORS["cpcs"])]),
+            ("datasets", CATALOG),
+            ("backbones", BACKBONES),
+            ("metrics", METRICS),
+            ("tasks", SUITES),
+            ("training", option_names(TrainingOptions)),
+        ],
+    )
+    def test_names_everything(self, what: str, expected: list[str], capsys: Capture) -> None:
+        words = [line.split()[0].split("/")[0] for line in succeed(f"list {what}", capsys).splitlines()]
+        assert set(expected) <= set(words)
+
+
+class TestHelp:
+    def test_version(self, capsys: Capture) -> None:
+        with pytest.raises(SystemExit) as stop:
+            main(["--version"])
+        assert stop.value.code == 0
+        assert capsys.readouterr().out == f"shiftcal {__version__}\n"
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_of_each_command(self, command: str, capsys: Capture) -> None:
+        with pytest.raises(SystemExit) as stop:
+            main([command, "--help"])
+        assert stop.value.code == 0
+        assert COMMANDS[command].summary in " ".join(capsys.readouterr().out.split())
+
+
+class TestProcesses:
+    """The same through the installed command, where nothing is caught by pytest."""
+
+    def test_command_and_module(self) -> None:
+        script = Path(sys.executable).with_name("shiftcal")
+        command = [str(script)] if script.exists() else [sys.executable, "-m", "shiftcal"]
+        run = in_a_process(*command, "--version")
+        assert (run.returncode, run.stdout, run.stderr) == (0, f"shiftcal {__version__}\n", "")
+
+    def test_results_alone_are_on_stdout(self) -> None:
+        run = in_a_process(sys.executable, "-m", "shiftcal", "evaluate", "run", "--data", "target.npz", "--json")
+        assert run.returncode == 0
+        assert run.stderr == ""
+        assert json.loads(run.stdout).keys() == METRICS.keys()
+
+    def test_errors_are_on_stderr(self) -> None:
+        run = in_a_process(sys.executable, "-m", "shiftcal", "fit", "--source", "photos", "--out", "nothing")
+        assert run.returncode == 2
+        assert run.stdout == ""
+        assert run.stderr.startswith("shiftcal: labels missing")
+        assert run.stderr.count("\n") == 1
+        assert not Path("nothing").exists()
+
+    def test_a_reader_that_goes_away_is_no_error(self) -> None:
+        line = f'"{sys.executable}" -m shiftcal list datasets | true'
+        run = in_a_process("bash", "-c", f"set -o pipefail; {line}")
+        assert run.stderr == ""
+
+
+def test_seeded_runs_are_the_same_whatever_came_before(capsys: Capture) -> None:
+    torch.rand(3)
+    line = "fit --source source.npz --target target.npz --set epochs=2 --calibrator temperature --out repeated"
+    succeed(line, capsys)
+    assert RunFolder(Path("repeated")).read_metrics() == RunFolder(Path("run")).read_metrics()

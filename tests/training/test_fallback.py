@@ -1,0 +1,156 @@
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from shiftcal.core.errors import TrainingInterrupted
+from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs
+from shiftcal.faces.classifier import AdaptiveClassifier
+from shiftcal.methods import METHODS
+from shiftcal.methods.base import TASK, Update
+from shiftcal.methods.networks.classifiers import Classifier
+from shiftcal.methods.source_only import SourceOnly
+from shiftcal.runs.evaluation import verdict_on_adaptation
+from shiftcal.training.fallback import agreement_with_clusters, agreements, fit_with_fallback
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.recipe import Recipe
+from shiftcal.training.trainer import Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Harmful(SourceOnly):
+    """Teaches that what lies on one side of the target is the first class."""
+
+    needs_target: ClassVar[bool] = True
+
+    def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
+        assert batch.target_inputs is not None
+        loss = cross_entropy(network(batch.source_inputs)[0], batch.source_labels)
+        wrong = torch.where(batch.target_inputs[:, 0] + batch.target_inputs[:, 1] > 0.5, 0, 1)
+        yield Update(TASK, loss + 3 * cross_entropy(network(batch.target_inputs)[0], wrong))
+
+
+@pytest.fixture
+def _harmful(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "harmful", Harmful)
+
+
+def problem(noise: float = 0.3) -> ShiftProblem:
+    """Three clusters in five dimensions, moved a little on the target."""
+    generator = np.random.default_rng(0)
+    centres = 3 * np.eye(5)[:3]
+    labels = np.tile(np.arange(3), 60)
+    source = centres[labels] + noise * generator.normal(size=(180, 5))
+    target = centres[labels] + noise * generator.normal(size=(180, 5)) + 0.4
+    inputs = [ArrayInputs(torch.from_numpy(rows).float()) for rows in (source, target)]
+    return ShiftProblem(LabelledDomain("a", inputs[0], labels, (0, 1, 2)), UnlabelledDomain("b", inputs[1]))
+
+
+def recipe(method: str) -> Recipe:
+    return Recipe.from_names(method, training={"epochs": 10, "batch_size": 32})
+
+
+def logits(model: FittedModel, of: ShiftProblem) -> torch.Tensor:
+    assert of.target is not None
+    return model.predict(of.target.inputs).logits
+
+
+@pytest.mark.usefixtures("_harmful")
+def test_a_harmful_method_is_given_up_for_the_source_alone() -> None:
+    data = problem()
+    model = fit_with_fallback(data, recipe("harmful"))
+    assert model.findings["fell_back"] == 1
+    assert model.findings["adapted_agreement"] < model.findings["source_only_agreement"]
+    assert torch.equal(logits(model, data), logits(fit_model(data, recipe("drl")), data))
+    assert model.asked_for is not None
+    assert model.asked_for.method_name == "harmful"
+    assert "FELL BACK" in str(verdict_on_adaptation(model.findings))
+
+
+@pytest.mark.usefixtures("_harmful")
+def test_it_can_be_kept_all_the_same() -> None:
+    data = problem()
+    model = fit_with_fallback(data, recipe("harmful"), fallback=False)
+    assert "fell_back" not in model.findings
+    assert verdict_on_adaptation(model.findings) is None
+    assert torch.equal(logits(model, data), logits(fit_model(data, recipe("harmful")), data))
+
+
+@pytest.mark.parametrize("method", ["drst", "mcc"])
+def test_what_does_no_harm_is_kept(method: str) -> None:
+    data = problem()
+    model = fit_with_fallback(data, recipe(method))
+    assert model.findings["fell_back"] == 0
+    assert model.asked_for is None
+    assert torch.equal(logits(model, data), logits(fit_model(data, recipe(method)), data))
+    assert "adapting has done no harm" in str(verdict_on_adaptation(model.findings))
+
+
+def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem) -> None:
+    """Those of the adapted classifier would confirm what it says."""
+    assert images.target is not None
+    adapted, reference = (fit_model(images, recipe(method)) for method in ("cbst", "drl"))
+    features = reference.predict(images.target.inputs).features.double()
+    expected = [
+        agreement_with_clusters(features, torch.softmax(logits(model, images).double(), dim=-1))
+        for model in (adapted, reference)
+    ]
+    assert agreements(adapted, reference, images.target.inputs) == pytest.approx(expected)
+
+
+@pytest.mark.usefixtures("_harmful")
+def test_without_clusters_nothing_is_claimed() -> None:
+    data = problem()
+    generator = np.random.default_rng(1)
+    data = replace(data, source=replace(data.source, labels=generator.integers(0, 3, len(data.source))))
+    model = fit_with_fallback(data, recipe("harmful"))
+    assert (model.findings["could_judge_adaptation"], model.findings["fell_back"]) == (0, 0)
+    assert "could not be judged" in str(verdict_on_adaptation(model.findings))
+
+
+def test_a_method_that_does_not_adapt_has_nothing_to_fall_back_from() -> None:
+    assert "fell_back" not in fit_with_fallback(problem(), recipe("source-only")).findings
+
+
+@pytest.mark.usefixtures("_harmful")
+def test_an_interrupted_reference_goes_on(tmp_path: Path) -> None:
+    data, checkpoint = problem(), tmp_path / "checkpoint.pt"
+    whole = fit_with_fallback(data, recipe("harmful"))
+    original, steps = Trainer._step, 0
+
+    def interrupting(self: Trainer, batch: Any) -> dict[str, float]:
+        nonlocal steps
+        steps += 1
+        if steps == 65:  # the first training has sixty
+            raise KeyboardInterrupt
+        return original(self, batch)
+
+    with mock.patch.object(Trainer, "_step", interrupting), pytest.raises((KeyboardInterrupt, TrainingInterrupted)):
+        fit_with_fallback(data, recipe("harmful"), checkpoint=checkpoint)
+    assert checkpoint.exists()
+    resumed = fit_with_fallback(data, recipe("harmful"), checkpoint=checkpoint, resume=True)
+    assert torch.equal(logits(resumed, data), logits(whole, data))
+    assert dict(resumed.findings) == dict(whole.findings)
+
+
+@pytest.mark.usefixtures("_harmful")
+def test_a_saved_classifier_knows_what_was_asked_for(tmp_path: Path) -> None:
+    data = problem()
+    assert data.target is not None
+    rows = np.arange(len(data.target), dtype=np.int64)
+    source, target = (domain.inputs.fetch(rows).numpy() for domain in (data.source, data.target))
+    classifier = AdaptiveClassifier("harmful", epochs=10, batch_size=32).fit(source, data.source.labels, target)
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run")
+    assert loaded.method == "harmful"
+    assert loaded.model_.findings["fell_back"] == 1
+    np.testing.assert_allclose(loaded.predict_proba(target), classifier.predict_proba(target))
