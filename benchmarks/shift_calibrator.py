@@ -28,13 +28,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
-from shiftcal.calibrators.temperature import fit_temperature
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.faces.foreign_models import logits_of
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import compute_metrics
 from shiftcal.runs.config import RunConfig
-from shiftcal.runs.experiment import load_data
+from shiftcal.runs.run_data import load_data
 from shiftcal.runs.tasks import Task, parse_tasks
 
 METRICS = (

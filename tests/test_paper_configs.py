@@ -14,7 +14,7 @@ from shiftcal.core.errors import DataUnavailableError
 from shiftcal.faces.cli import main
 from shiftcal.methods.fixmatch import FixMatch
 from shiftcal.runs.config import RunConfig, read_config
-from shiftcal.runs.experiment import load_data
+from shiftcal.runs.run_data import load_data
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 FILES = sorted(CONFIGS.rglob("*.yaml"))

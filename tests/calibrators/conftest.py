@@ -33,13 +33,14 @@ def make_data() -> MakeData:
             rows = _rows(inputs)
             return Outputs(predict(rows), density_ratio(rows), rows.flatten(1))
 
+        inputs = ArrayInputs(source)
         return CalibrationData(
-            predict=outputs,
-            source_inputs=ArrayInputs(source),
+            source=outputs(inputs),
             source_labels=labels,
-            target_inputs=None if target is None else ArrayInputs(target),
+            target=None if target is None else outputs(ArrayInputs(target)),
             num_classes=predict(source[:1]).shape[1],
-            seed=0,
+            source_inputs=inputs,
+            predict=outputs,
         )
 
     return build

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.calibrators.cpcs import Cpcs, fit_brier_temperature
-from shiftcal.calibrators.temperature import fit_temperature
+from shiftcal.functional.temperature import fit_temperature
 
 Sample = Callable[[int, int], tuple[Tensor, Tensor]]
 MakeData = Callable[..., CalibrationData]

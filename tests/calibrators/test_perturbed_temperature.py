@@ -7,8 +7,8 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.calibrators.perturbed_temperature import PerturbedTemperature, find_strengths
-from shiftcal.calibrators.temperature import fit_temperature
 from shiftcal.data.noise import FeatureSpread, NoisyInputs
+from shiftcal.functional.temperature import fit_temperature
 
 MakeData = Callable[..., CalibrationData]
 
@@ -58,6 +58,7 @@ def test_the_temperature_is_that_of_all_copies_together(make_data: MakeData) -> 
     inputs, labels = clusters(200)
     data = make_data(inputs, labels)
     state = PerturbedTemperature(num_levels=3).fit(data)
+    assert data.source_inputs is not None
     spread = FeatureSpread.of(data.source_inputs)
     copies = [
         NoisyInputs(data.source_inputs, strength, spread, seed=0).fetch(np.arange(200))

@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from shiftcal.calibrators.temperature import Temperature, fit_temperature
+from shiftcal.calibrators.temperature import Temperature
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 
 

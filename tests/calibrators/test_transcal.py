@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
-from shiftcal.calibrators.temperature import fit_temperature
 from shiftcal.calibrators.transcal import TransCal, estimate_accuracy, mean_confidence
+from shiftcal.functional.temperature import fit_temperature
 
 Sample = Callable[[int, int], tuple[Tensor, Tensor]]
 MakeData = Callable[..., CalibrationData]

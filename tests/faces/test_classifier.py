@@ -88,7 +88,8 @@ def test_without_a_target_the_ratio_is_one() -> None:
 
 def test_save_and_load_give_the_same_classifier(digits: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
     images, labels = digits
-    classifier = small(calibrator="temperature", method_options={"ratio_strength": 0.5}).fit(images, labels, images)
+    chosen = {"method": "drl", "calibrator": "temperature", "method_options": {"ratio_strength": 0.5}}
+    classifier = small(**chosen).fit(images, labels, images)
     classifier.save(tmp_path / "run")
     loaded = AdaptiveClassifier.load(str(tmp_path / "run"))
     assert np.array_equal(loaded.predict_proba(images), classifier.predict_proba(images))

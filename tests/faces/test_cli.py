@@ -311,7 +311,7 @@ class TestReport:
     def test_of_two_runs(self, capsys: Capture) -> None:
         succeed("report run picture_run --out both.html", capsys)
         page = Path("both.html").read_text(encoding="utf-8")
-        assert "drl + temperature" in page
+        assert "source-only + temperature" in page
         assert "<title>run and picture_run</title>" in page
 
 

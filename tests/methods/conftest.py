@@ -1,6 +1,6 @@
 """What tests of single training steps share: a small network's blueprint and one batch of the features problem."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs, Inputs
 from shiftcal.data.views import ViewMaker
-from shiftcal.methods.base import TASK, Method
+from shiftcal.methods.base import TASK, Method, Outputs, TrainingView
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.optimizers import build_optimizer
@@ -38,6 +40,71 @@ def batch(features: ShiftProblem) -> Batch:
         views=ViewMaker(0, 0),
         progress=0.5,
     )
+
+
+ViewOf = Callable[..., TrainingView]
+
+
+@pytest.fixture
+def view_of() -> ViewOf:
+    """What a method may look at before an epoch of ten; the source stands for the held-out rows."""
+
+    def make(
+        method: Method[Any], network: torch.nn.Module, problem: ShiftProblem, epoch: int, *, held_out: bool = True
+    ) -> TrainingView:
+        assert problem.target is not None
+
+        @torch.no_grad()
+        def observe(function: Callable[..., Any], inputs: Inputs) -> Any:
+            return function(inputs.fetch(np.arange(len(inputs), dtype=np.int64)))
+
+        return TrainingView(
+            epoch,
+            10,
+            problem.source,
+            problem.source if held_out else None,
+            problem.target,
+            lambda inputs: observe(lambda rows: method.predict(network, rows), inputs),
+            observe,
+        )
+
+    return make
+
+
+OutputsView = Callable[..., TrainingView]
+
+
+@pytest.fixture
+def outputs_view() -> OutputsView:
+    """What a method may look at, given what the network says of the rows of each domain, and source labels."""
+
+    def make(
+        epoch: int, num_epochs: int, source: Outputs, target: Outputs, labels: torch.Tensor | None = None
+    ) -> TrainingView:
+        codes = np.zeros(len(source.logits), dtype=np.int64) if labels is None else labels.numpy().astype(np.int64)
+        inputs = [ArrayInputs(torch.zeros(len(part.logits), 1)) for part in (source, target)]
+        return TrainingView(
+            epoch,
+            num_epochs,
+            LabelledDomain("source", inputs[0], codes, tuple(range(source.logits.shape[1]))),
+            None,
+            UnlabelledDomain("target", inputs[1]),
+            lambda rows: source if rows is inputs[0] else target,
+            lambda function, rows: (),
+        )
+
+    return make
+
+
+def put(network: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
+    """Buffers as the engine sets them."""
+    for name, value in values.items():
+        network.get_buffer(name).copy_(value)
+
+
+@pytest.fixture
+def put_buffers() -> Callable[[torch.nn.Module, Mapping[str, torch.Tensor]], None]:
+    return put
 
 
 MovedParts = Callable[[Method[Any], torch.nn.Module, Batch], Iterator[set[str]]]

@@ -58,7 +58,7 @@ def test_predictions_are_those_of_the_quiet_head(blueprint: Blueprint, batch: Ba
     method = AdversarialDropout()
     network = method.build(blueprint)
     with torch.no_grad():
-        logits, ratio, features = method.predict(network, batch.source_inputs)
+        logits, ratio, features, _ = method.predict(network, batch.source_inputs)
         torch.testing.assert_close(logits, network.head(network.features(batch.source_inputs)))
     assert ratio.tolist() == pytest.approx([1.0] * 16)
     assert features.shape == (16, network.backbone.feature_dim)

@@ -1,4 +1,4 @@
-from typing import cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,16 +10,13 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
 from shiftcal.functional.centre_labels import agree_both_ways, centre_similarities
-from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
+from shiftcal.methods.base import Outputs
 from shiftcal.methods.cdtrans import CrossDomainTransformer, find_partners
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.methods.networks.cross_attention import cross_branch, own_branch
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
-
-NO_EVIDENCE = cast(Evidence, None)
-NO_NETWORK = torch.nn.Identity()
 
 
 @pytest.fixture
@@ -126,7 +123,7 @@ def test_partners_are_the_nearest_of_the_same_label() -> None:
     assert paired.tolist() == [False, True]
 
 
-def test_labels_are_those_by_centres_that_the_source_confirms(network: Classifier) -> None:
+def test_labels_are_those_by_centres_that_the_source_confirms(network: Classifier, outputs_view: Any) -> None:
     generator = torch.Generator().manual_seed(0)
 
     def outputs(noise: float) -> Outputs:
@@ -137,9 +134,7 @@ def test_labels_are_those_by_centres_that_the_source_confirms(network: Classifie
     method = CrossDomainTransformer(warmup_share=0.5)
 
     def chosen_before(epoch: int) -> tuple[list[int], list[int]] | None:
-        chosen = method.choose_pseudo_labels(
-            network, EpochOutlook(epoch, 4, lambda: source, lambda: target, labels, NO_EVIDENCE, NO_NETWORK)
-        )
+        chosen = method.choose_pseudo_labels(network, outputs_view(epoch, 4, source, target, labels))
         return None if chosen is None else (chosen.rows.tolist(), chosen.labels.tolist())
 
     assert chosen_before(1) is None

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from typing import cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +12,11 @@ from torch.nn.functional import cross_entropy, one_hot
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.functional.centre_labels import centre_similarities
 from shiftcal.functional.prototypes import prototype_logits
-from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
+from shiftcal.methods.base import Outputs
 from shiftcal.methods.cpga import ContrastivePrototypes, PrototypeNetwork
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
-
-NO_EVIDENCE = cast(Evidence, None)
-NO_NETWORK = torch.nn.Identity()
 
 
 def built(method: ContrastivePrototypes, blueprint: Blueprint) -> PrototypeNetwork:
@@ -94,20 +91,14 @@ def test_prototypes_stand_still_for_the_target_loss(blueprint: Blueprint, batch:
     assert gradient is None
 
 
-def test_labels_are_the_nearest_centres_with_their_confidence(blueprint: Blueprint) -> None:
+def test_labels_are_the_nearest_centres_with_their_confidence(blueprint: Blueprint, outputs_view: Any) -> None:
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(30, 4, generator=generator) + 2 * torch.eye(3, 4)[torch.arange(30) % 3]
     outputs = Outputs(torch.randn(30, 3, generator=generator), torch.ones(30), features)
     method = ContrastivePrototypes(warmup_share=0.5, temperature=0.3)
-
-    def outlook(epoch: int) -> EpochOutlook:
-        return EpochOutlook(
-            epoch, 4, lambda: outputs, lambda: outputs, torch.zeros(30, dtype=torch.int64), NO_EVIDENCE, NO_NETWORK
-        )
-
     network = built(method, blueprint)
-    assert method.choose_pseudo_labels(network, outlook(1)) is None
-    chosen = method.choose_pseudo_labels(network, outlook(2))
+    assert method.choose_pseudo_labels(network, outputs_view(1, 4, outputs, outputs)) is None
+    chosen = method.choose_pseudo_labels(network, outputs_view(2, 4, outputs, outputs))
     assert chosen is not None
     similarities = centre_similarities(features, torch.softmax(outputs.logits, dim=-1)).numpy()
     assert chosen.rows.tolist() == list(range(30))

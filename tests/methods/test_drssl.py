@@ -1,4 +1,3 @@
-import math
 import os
 import signal
 from collections.abc import Iterator
@@ -15,22 +14,22 @@ from shiftcal.core.errors import TrainingInterrupted
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.views import ViewMaker
 from shiftcal.methods.base import RATIO, TASK, Update
-from shiftcal.methods.drl import RobustNetwork
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.fixmatch import FixMatch
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
+from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
 
-def step_of_task(method: DistributionallyRobustSemiSupervised, network: RobustNetwork, batch: Batch) -> Update:
+def step_of_task(method: DistributionallyRobustSemiSupervised, network: SelfTrainingNetwork, batch: Batch) -> Update:
     ratio, task = method.training_step(network, batch)
     assert (ratio.optimizer, task.optimizer) == (RATIO, TASK)
     return task
 
 
-def with_ratio(network: RobustNetwork) -> RobustNetwork:
+def with_ratio(network: SelfTrainingNetwork) -> SelfTrainingNetwork:
     """A ratio head that says something; a new one says 1."""
     assert network.ratio is not None
     for weights in network.ratio.parameters():
@@ -40,7 +39,7 @@ def with_ratio(network: RobustNetwork) -> RobustNetwork:
 
 def test_without_ratio_and_clusters_it_is_fixmatch(blueprint: Blueprint, batch: Batch) -> None:
     torch.manual_seed(1)
-    method = DistributionallyRobustSemiSupervised(threshold=0.5, ratio_strength=0.0)
+    method = DistributionallyRobustSemiSupervised(threshold=0.5, labelling="confidence")
     robust = step_of_task(method, method.build(blueprint), batch)
     torch.manual_seed(1)
     plain_method = FixMatch(threshold=0.5)
@@ -73,7 +72,7 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:
     """The paper's form: pseudo-labels and strong views by softmax(R z / (1 + r))."""
     method = DistributionallyRobustSemiSupervised(
-        threshold=0.4, unlabelled_weight=2.0, ratio_strength=1.0, class_regularization=0.1, cluster_labels=False
+        threshold=0.4, unlabelled_weight=2.0, ratio_strength=1.0, class_regularization=0.1, labelling="confidence"
     )
     network = with_ratio(method.build(blueprint))
     update = step_of_task(method, network, batch)
@@ -107,7 +106,7 @@ def interrupt_in_step(step: int, problem: ShiftProblem, checkpoint: Path) -> Non
     """A real SIGINT, sent within a training step."""
     original, calls = DistributionallyRobustSemiSupervised.training_step, 0
 
-    def interrupting(self: Any, network: RobustNetwork, batch: Batch) -> Iterator[Update]:
+    def interrupting(self: Any, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         nonlocal calls
         calls += 1
         if calls == step:
@@ -139,30 +138,13 @@ def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
     assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
 
 
-def test_inputs_at_the_bounds_of_the_ratio_count_as_source_or_target_alone(blueprint: Blueprint) -> None:
-    method = DistributionallyRobustSemiSupervised(ratio_bound=4.0)
-    torch.testing.assert_close(method.likeness(torch.tensor([4.0, 1.0, 0.25]).log()), torch.tensor([0.0, 0.5, 1.0]))
-    network = method.build(blueprint).eval()
-    network.caution.fill_(1.0)
-    assert network.ratio is not None
-    inputs = torch.randn(5, 4)
-    with torch.no_grad():
-        plain = network.task(inputs)[0]
-        for logit, scale in ((1e6, 1.0), (-1e6, math.exp(-1))):
-            with mock.patch.object(RobustNetwork, "domain_logit", return_value=torch.full((5,), logit)):
-                outputs = method.predict(network, inputs)
-            # The predictive form centres logits over the classes.
-            centred = plain - plain.mean(dim=1, keepdim=True)
-            torch.testing.assert_close(outputs.logits - outputs.logits.mean(dim=1, keepdim=True), scale * centred)
-
-
 def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:
     ratio = DistributionallyRobustSemiSupervised().build(blueprint).ratio
     assert ratio is not None
     assert "backbone" in ratio
 
 
-def test_a_step_accepts_what_still_has_its_label_by_the_aligned_prediction(
+def test_a_step_accepts_what_still_has_its_label_by_the_corrected_prediction(
     blueprint: Blueprint, batch: Batch
 ) -> None:
     method = DistributionallyRobustSemiSupervised(cluster_labels=False)
@@ -178,5 +160,48 @@ def test_a_step_accepts_what_still_has_its_label_by_the_aligned_prediction(
 
     before = coverage()
     assert before < 1
-    network.class_balance.copy_(torch.tensor([0.0, 0.0, 100.0]))
+    network.labels.log_prior_correction.copy_(torch.tensor([0.0, 0.0, 100.0]))
     assert coverage() == 1
+
+
+def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
+    blueprint: Blueprint, features: ShiftProblem, view_of: Any, put_buffers: Any
+) -> None:
+    method = DistributionallyRobustSemiSupervised(
+        threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, cluster_labels=False
+    )
+    network = method.build(blueprint).eval()
+    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0]))
+    view = view_of(method, network, features, 0)
+    put_buffers(network, method.fit_buffers(network, view))
+    chosen = method.choose_pseudo_labels(network, view)
+    assert chosen is not None
+    inputs = view.target.inputs.fetch(np.arange(len(view.target), dtype=np.int64))
+    with torch.no_grad():
+        rows = network.observed(inputs, *network.task(inputs))
+        plain = torch.softmax(network.labels.model.scaling.scaled_logits(rows).double(), dim=-1).numpy()
+    wanted = np.bincount(features.source.labels) / len(features.source.labels)
+    corrected = plain * wanted / plain.mean(axis=0)
+    corrected /= corrected.sum(axis=1, keepdims=True)
+    labels, confidence = corrected.argmax(axis=1), corrected.max(axis=1)
+    assert (labels != plain.argmax(axis=1)).any()
+    for label in range(3):
+        surest = [row for row in np.argsort(-confidence) if labels[row] == label and confidence[row] >= 0.34]
+        np.testing.assert_array_equal(chosen.rows[chosen.labels == label], sorted(surest[: round(0.5 * 40)]))
+
+
+def test_prior_correction_needs_held_out_rows(features: ShiftProblem, view_of: Any) -> None:
+    method = DistributionallyRobustSemiSupervised(ratio_network="shared")
+    torch.manual_seed(0)
+    statistics = InputStatistics(torch.zeros(4), torch.ones(4))
+    network = method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True)).eval()
+    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0]))
+    for held_out in (True, False):
+        view = view_of(method, network, features, 9, held_out=held_out)
+        assert bool(method.fit_buffers(network, view)["labels.log_prior_correction"].any()) is held_out
+
+
+@pytest.mark.parametrize(("labelling", "expected"), [("target-aware", 0.5), ("confidence", 0.95)])
+def test_the_threshold_is_by_the_labelling_unless_given(labelling: Any, expected: float) -> None:
+    assert DistributionallyRobustSemiSupervised(labelling=labelling).least_confidence == expected
+    assert DistributionallyRobustSemiSupervised(labelling=labelling, threshold=0.7).least_confidence == 0.7

@@ -1,16 +1,13 @@
-from typing import cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
-from shiftcal.methods.base import EpochOutlook, Evidence, Outputs
+from shiftcal.methods.base import Outputs
 from shiftcal.methods.gradual_self_training import GradualSelfTraining, source_likeness
 from shiftcal.methods.networks.classifiers import Blueprint
-
-NO_EVIDENCE = cast(Evidence, None)
-NO_NETWORK = torch.nn.Identity()
 
 
 def drifting(num_rows: int = 100) -> tuple[Outputs, Outputs]:
@@ -30,16 +27,15 @@ def test_the_order_is_that_of_the_distance_from_the_source() -> None:
     assert np.corrcoef(order, np.arange(100))[0, 1] > 0.99
 
 
-def test_the_part_grows_from_the_most_source_like_rows_to_all_of_them(blueprint: Blueprint) -> None:
+def test_the_part_grows_from_the_most_source_like_rows_to_all_of_them(
+    blueprint: Blueprint, outputs_view: Any
+) -> None:
     source, target = drifting()
     method = GradualSelfTraining()
     network = method.build(blueprint)
     sizes, furthest = [], []
     for epoch in range(10):
-        outlook = EpochOutlook(
-            epoch, 10, lambda: source, lambda: target, torch.zeros(len(source.logits)), NO_EVIDENCE, NO_NETWORK
-        )
-        chosen = method.choose_pseudo_labels(network, outlook)
+        chosen = method.choose_pseudo_labels(network, outputs_view(epoch, 10, source, target))
         if chosen is not None:
             sizes.append(len(chosen))
             furthest.append(int(chosen.rows.max()))

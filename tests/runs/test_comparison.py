@@ -8,7 +8,7 @@ import pytest
 
 from shiftcal.runs.comparison import ComparisonPlan, Contender, find_cells, parse_contenders, run_comparison, write_tables
 from shiftcal.core.errors import InvalidInputError, OutputError, UnknownNameError
-from shiftcal.runs.experiment import check_same_options
+from shiftcal.runs.life_cycle import check_same_options
 from shiftcal.training.fit import fit_model
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.tasks import Task
@@ -37,7 +37,7 @@ def reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunContents]:
         shown.extend(runs)
         path.write_text(title)
 
-    monkeypatch.setattr("shiftcal.runs.comparison.write_report", write_report)
+    monkeypatch.setattr("shiftcal.runs.comparison.tables.write_report", write_report)
     return shown
 
 
@@ -56,7 +56,7 @@ def finished(place: Path) -> Path:
     """A folder with every cell of the plan."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setattr("shiftcal.runs.comparison.write_report", lambda *arguments, **more: None)
+        patch.setattr("shiftcal.runs.comparison.tables.write_report", lambda *arguments, **more: None)
         run_comparison(plan(), Path("finished"))
     return place / "finished"
 
@@ -161,7 +161,7 @@ class TestRunning:
     def test_finished_cells_are_kept(
         self, finished: Path, monkeypatch: pytest.MonkeyPatch, reported: list[RunContents]
     ) -> None:
-        monkeypatch.setattr("shiftcal.runs.comparison.fit_model", None)
+        monkeypatch.setattr("shiftcal.runs.comparison.scheduler.fit_model", None)
         before, rows = times_of_cells(finished), results(finished)
         run_comparison(plan(), finished)
         assert times_of_cells(finished) == before
@@ -175,7 +175,7 @@ class TestRunning:
             seeds.append(recipe.training.random_state)
             return fit_model(problem, recipe, **more)
 
-        monkeypatch.setattr("shiftcal.runs.comparison.fit_model", counted)
+        monkeypatch.setattr("shiftcal.runs.comparison.scheduler.fit_model", counted)
         before = times_of_cells(finished)
         run_comparison(plan(tasks=(Task("source.npz", "near.npz"),), num_seeds=3), finished)
         assert seeds == [2, 2]

@@ -90,7 +90,7 @@ def test_an_owner_must_have_the_option() -> None:
     with pytest.raises(InvalidInputError, match=r"method or calibrator or training before \.epochs; got 'x'"):
         config.with_settings(["x.epochs=3"])
     with pytest.raises(InvalidInputError, match=r"training before \.num_bins, and choose a calibrator first"):
-        RunConfig(source="s").with_settings(["calibrator.num_bins=3"])
+        RunConfig(source="s", method="drl").with_settings(["calibrator.num_bins=3"])
 
 
 def test_the_last_of_equal_settings_holds() -> None:

@@ -15,7 +15,6 @@ from shiftcal.runs.evaluation import (
     precision_by_round,
     predict_domain,
     summarize,
-    verdict_on_estimate,
     verdict_on_sets,
 )
 from shiftcal.training.fitted_model import FittedModel
@@ -140,40 +139,11 @@ def test_summary_with_labels_holds_the_metrics() -> None:
     assert summary["num_samples"] == 2
 
 
-@pytest.mark.parametrize(
-    ("trust", "separation", "words"),
-    [(0.9, 0.95, "target's own clusters"), (0.1, 0.9, "Take it with care"), (0.0, 0.05, "looks as on the source")],
-)
-def test_the_verdict_says_what_the_estimate_rests_on(trust: float, separation: float, words: str) -> None:
-    findings = {"trust": trust, "separation": separation, "cluster_compactness": 0.5}
-    witnesses = {"cluster_agreement": 0.6, "corrected_confidence": 0.8}
-    verdict = verdict_on_estimate({"estimated_accuracy": 0.712, **findings, **witnesses})
-    assert verdict is not None
-    assert "71.2%" in verdict
-    assert words in verdict
-
-
-def test_the_verdict_says_where_the_estimate_is_held_down_to_the_confidence() -> None:
-    witnesses = {"cluster_agreement": 0.7, "corrected_confidence": 0.6, "trust": 1.0, "separation": 0.5}
-    for estimate, held_down in ((0.7, False), (0.49, True)):
-        findings = {"estimated_accuracy": estimate, "cluster_compactness": 0.6, **witnesses}
-        assert ("held down" in str(verdict_on_estimate(findings))) is held_down
-
-
-def test_the_verdict_on_a_taught_classifier_names_what_was_expected_before() -> None:
-    verdict = str(verdict_on_estimate({"estimated_accuracy": 0.7, "untaught_accuracy": 0.6}))
-    assert "lies between 60.0%" in verdict
-
-
 def test_prediction_sets_are_judged_with_and_without_labels() -> None:
     sizes = {"mean_set_size_90": 2.345}
     assert "90% of the time have 2.3 labels" in str(verdict_on_sets(sizes))
     assert "hold it 87.1% of the time and have 2.3" in str(verdict_on_sets({**sizes, "set_coverage_90": 0.871}))
     assert verdict_on_sets({}) is None
-
-
-def test_no_estimate_no_verdict() -> None:
-    assert verdict_on_estimate({}) is None
 
 
 def test_pseudo_labels_are_judged_whatever_the_order_of_classes_and_whether_they_are_known() -> None:

@@ -13,7 +13,8 @@ import yaml
 from shiftcal.runs.config import RunConfig, read_config
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, TrainingInterrupted
-from shiftcal.runs.experiment import load_data, load_domain_for, read_contents, report_run, run_experiment
+from shiftcal.runs.experiment import read_contents, report_run, run_experiment
+from shiftcal.runs.run_data import load_data, load_domain_for
 from shiftcal.training.fitted_model import load_model
 from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.folder import RunFolder
@@ -92,13 +93,13 @@ class TestRunFolder:
         written = yaml.safe_load(folder.config.read_text())
         assert written["backbone"] == "mlp"
         assert written["training"]["epochs"] == 3
-        assert written["method_options"].keys() >= {"learning_rate", "ratio_bound"}
+        assert written["method_options"].keys() >= {"learning_rate", "ema_decay"}
         metrics = json.loads(folder.metrics.read_text())
         assert metrics["source"]["held_out"] == 1
         assert metrics["source"]["num_samples"] == 6
         assert 0 <= metrics["target"]["accuracy"] <= 1
         report_run(folder)
-        assert "<title>drl + temperature: source.npz → target.npz</title>" in folder.report.read_text()
+        assert "<title>source-only + temperature: source.npz → target.npz</title>" in folder.report.read_text()
 
     def test_the_written_configuration_gives_the_same_numbers(self) -> None:
         first = run_experiment(config(training={"epochs": 2, "random_state": 5}), Path("first"))
@@ -250,7 +251,7 @@ class TestResuming:
 
     @pytest.mark.parametrize(
         "changes",
-        [{"target": "permuted.npz"}, {"training": {"epochs": 4}}, {"method": "source-only"}, {"backbone": "linear"}],
+        [{"target": "permuted.npz"}, {"training": {"epochs": 4}}, {"method": "drl", "calibrator": "target-scaling"}, {"backbone": "linear"}],
     )
     def test_refuses_other_options_and_keeps_the_run(self, changes: dict[str, Any]) -> None:
         RunFolder(Path("run")).write_config({**config().data(), **config().recipe().as_plain()})

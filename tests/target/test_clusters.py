@@ -1,13 +1,7 @@
 import pytest
 import torch
 
-from shiftcal.target.clusters import (
-    Clusters,
-    cluster_by_predictions,
-    cluster_posteriors,
-    common_units,
-    compactness,
-)
+from shiftcal.target.clusters import Clusters, common_units, fit_clusters
 
 
 def blobs(num_rows: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -19,31 +13,53 @@ def blobs(num_rows: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_clusters_correct_the_errors_of_the_predictions_that_they_start_from() -> None:
     """A third of the predictions of each class are wrong; the clusters find their way back."""
-    representation, labels = blobs(400, spread=0.5)
+    features, labels = blobs(400, spread=0.5)
     predicted = torch.where(torch.arange(400) % 3 == 0, (labels + 1) % 4, labels)
-    probabilities = torch.nn.functional.one_hot(predicted, 4).double()
-    posteriors = cluster_posteriors(representation, cluster_by_predictions(representation, probabilities))
+    clusters = fit_clusters(features, torch.nn.functional.one_hot(predicted, 4).double())
+    posteriors = clusters.posteriors(features)
     assert (posteriors.argmax(dim=-1) == labels).double().mean() > 0.99
+    assert torch.equal(posteriors.argmax(dim=-1), clusters.assigned(features))
     torch.testing.assert_close(posteriors.sum(dim=-1), torch.ones(400, dtype=torch.float64))
 
 
 def test_neither_a_common_offset_nor_a_common_scale_matters() -> None:
-    representation, labels = blobs(80, spread=1.0)
+    features, labels = blobs(80, spread=1.0)
     probabilities = torch.nn.functional.one_hot(labels, 4).double()
-    before = cluster_posteriors(representation, cluster_by_predictions(representation, probabilities))
-    moved = 3 * representation - 7
-    after = cluster_posteriors(moved, cluster_by_predictions(moved, probabilities))
-    torch.testing.assert_close(before, after)
+    before = fit_clusters(features, probabilities).posteriors(features)
+    moved = 3 * features - 7
+    torch.testing.assert_close(before, fit_clusters(moved, probabilities).posteriors(moved))
+
+
+def test_units_divide_the_columns() -> None:
+    features, labels = blobs(80, spread=1.0)
+    probabilities = torch.nn.functional.one_hot(labels, 4).double()
+    units = torch.arange(1, 9).double()
+    scaled = fit_clusters(features, probabilities, units).posteriors(features)
+    torch.testing.assert_close(scaled, fit_clusters(features / units, probabilities).posteriors(features / units))
+
+
+def test_posteriors_are_those_of_a_mixture_of_von_mises_fisher_distributions() -> None:
+    """Concentration 30: at an angle of 60 degrees to one centroid and 90 to the other the odds are exp(15)."""
+    clusters = Clusters(torch.ones(()), torch.zeros(2), torch.eye(2))
+    row = torch.tensor([[0.5, 0.0]])
+    between = torch.tensor([[3.0**0.5, 1.0]])
+    assert clusters.log_posteriors(row)[0].diff().item() == pytest.approx(-30)
+    assert clusters.log_posteriors(between)[0].diff().item() == pytest.approx(-30 * (3**0.5 - 1) / 2, rel=1e-5)
 
 
 def test_columns_in_units_of_their_own_are_divided_by_their_deviation() -> None:
-    embedding = torch.tensor([1.0, 2.0, 5.0])
-    assert torch.equal(common_units(embedding), torch.ones(3))
-    table = torch.tensor([0.4, 1.0, 4000.0])
-    assert torch.equal(common_units(table), table)
+    """From thirty times the median deviation on; a constant column gets that of an ordinary one."""
+    one = torch.tensor([[-1.0], [1.0]]).double()
+    assert torch.equal(common_units(one * torch.tensor([1.0, 2.0, 59.0])), torch.ones(3).double())
+    torch.testing.assert_close(
+        common_units(one * torch.tensor([0.4, 1.0, 31.0])), torch.tensor([0.4, 1.0, 31.0]).double()
+    )
+    torch.testing.assert_close(
+        common_units(one * torch.tensor([0.0, 1.0, 1.0, 40.0])), torch.tensor([1.0, 1.0, 1.0, 40.0]).double()
+    )
 
 
 def test_compactness_is_the_mean_cosine_with_the_nearest_centroid() -> None:
-    clusters = Clusters(torch.zeros(2), torch.eye(2))
+    clusters = Clusters(torch.ones(()), torch.zeros(2), torch.eye(2))
     rows = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
-    assert compactness(rows, clusters) == pytest.approx((1 + 0.5**0.5) / 2)
+    assert clusters.compactness(rows) == pytest.approx((1 + 0.5**0.5) / 2)

@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binomtest
 from torch.nn.functional import cross_entropy
 
 from shiftcal.core.errors import TrainingInterrupted
@@ -18,8 +19,11 @@ from shiftcal.methods import METHODS
 from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.runs.evaluation import verdict_on_adaptation
-from shiftcal.training.fallback import agreement_with_clusters, agreements, fit_with_fallback
+from shiftcal.target.clusters import common_units
+from shiftcal.target.diagnosis import AdaptationCheck
+from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
+from shiftcal.target.rule import TrustRule
+from shiftcal.training.fallback import check_adaptation, fit_with_fallback, paired_p_value
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
@@ -59,6 +63,11 @@ def recipe(method: str) -> Recipe:
     return Recipe.from_names(method, training={"epochs": 10, "batch_size": 32})
 
 
+def check(model: FittedModel) -> AdaptationCheck:
+    assert model.findings.adaptation is not None
+    return model.findings.adaptation
+
+
 def logits(model: FittedModel, of: ShiftProblem) -> torch.Tensor:
     assert of.target is not None
     return model.predict(of.target.inputs).logits
@@ -68,20 +77,20 @@ def logits(model: FittedModel, of: ShiftProblem) -> torch.Tensor:
 def test_a_harmful_method_is_given_up_for_the_source_alone() -> None:
     data = problem()
     model = fit_with_fallback(data, recipe("harmful"))
-    assert model.findings["fell_back"] == 1
-    assert model.findings["adapted_agreement"] < model.findings["source_only_agreement"]
-    assert torch.equal(logits(model, data), logits(fit_model(data, recipe("drl")), data))
+    assert model.findings.fell_back
+    assert check(model).adapted_agreement < check(model).source_agreement
+    assert torch.equal(logits(model, data), logits(fit_model(data, recipe("source-only")), data))
     assert model.asked_for is not None
     assert model.asked_for.method_name == "harmful"
-    assert "FELL BACK" in str(verdict_on_adaptation(model.findings))
+    assert "FELL BACK" in model.findings.verdicts()[0]
 
 
 @pytest.mark.usefixtures("_harmful")
 def test_it_can_be_kept_all_the_same() -> None:
     data = problem()
     model = fit_with_fallback(data, recipe("harmful"), fallback=False)
-    assert "fell_back" not in model.findings
-    assert verdict_on_adaptation(model.findings) is None
+    assert model.findings.adaptation is None
+    assert len(model.findings.verdicts()) == 1
     assert torch.equal(logits(model, data), logits(fit_model(data, recipe("harmful")), data))
 
 
@@ -89,22 +98,47 @@ def test_it_can_be_kept_all_the_same() -> None:
 def test_what_does_no_harm_is_kept(method: str) -> None:
     data = problem()
     model = fit_with_fallback(data, recipe(method))
-    assert model.findings["fell_back"] == 0
+    assert not model.findings.fell_back
     assert model.asked_for is None
     assert torch.equal(logits(model, data), logits(fit_model(data, recipe(method)), data))
-    assert "adapting has done no harm" in str(verdict_on_adaptation(model.findings))
+    assert "adapting has done no harm" in model.findings.verdicts()[0]
 
 
 def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem) -> None:
     """Those of the adapted classifier would confirm what it says."""
     assert images.target is not None
-    adapted, reference = (fit_model(images, recipe(method)) for method in ("cbst", "drl"))
+    adapted, reference = (fit_model(images, recipe(method)) for method in ("cbst", "source-only"))
     features = reference.predict(images.target.inputs).features.double()
+    units = common_units(reference.predict(images.source.inputs).features.double())
+    labels = torch.from_numpy(images.source.labels)
     expected = [
-        agreement_with_clusters(features, torch.softmax(logits(model, images).double(), dim=-1))
+        float(
+            agrees_with_clusters(features, logits(model, images).double(), labels, TrustRule(), units).double().mean()
+        )
         for model in (adapted, reference)
     ]
-    assert agreements(adapted, reference, images.target.inputs) == pytest.approx(expected)
+    found = check_adaptation(adapted, reference, images)
+    assert [found.adapted_agreement, found.source_agreement] == pytest.approx(expected)
+
+
+def test_one_row_of_difference_decides_nothing() -> None:
+    """71 against 72 of 120 rows made it say that adapting did harm."""
+    reference = torch.arange(120) < 72
+    adapted = reference.clone()
+    adapted[0] = False
+    assert paired_p_value(adapted, reference) == 0.5
+    assert paired_p_value(reference, adapted) == 1.0
+    assert paired_p_value(reference, reference) == 1.0
+
+
+@pytest.mark.parametrize(("only_reference", "only_adapted"), [(12, 3), (30, 30), (5, 9)])
+def test_the_paired_test_is_the_binomial_one(only_reference: int, only_adapted: int) -> None:
+    reference, adapted = torch.zeros(200, dtype=torch.bool), torch.zeros(200, dtype=torch.bool)
+    reference[:only_reference] = True
+    adapted[only_reference : only_reference + only_adapted] = True
+    both = torch.arange(200) >= 150
+    expected = binomtest(only_reference, only_reference + only_adapted, alternative="greater").pvalue
+    assert paired_p_value(adapted | both, reference | both) == pytest.approx(expected)
 
 
 @pytest.mark.usefixtures("_harmful")
@@ -113,12 +147,12 @@ def test_without_clusters_nothing_is_claimed() -> None:
     generator = np.random.default_rng(1)
     data = replace(data, source=replace(data.source, labels=generator.integers(0, 3, len(data.source))))
     model = fit_with_fallback(data, recipe("harmful"))
-    assert (model.findings["could_judge_adaptation"], model.findings["fell_back"]) == (0, 0)
-    assert "could not be judged" in str(verdict_on_adaptation(model.findings))
+    assert (check(model).could_judge, check(model).fell_back) == (False, False)
+    assert "could not be judged" in model.findings.verdicts()[0]
 
 
 def test_a_method_that_does_not_adapt_has_nothing_to_fall_back_from() -> None:
-    assert "fell_back" not in fit_with_fallback(problem(), recipe("source-only")).findings
+    assert fit_with_fallback(problem(), recipe("source-only")).findings.adaptation is None
 
 
 @pytest.mark.usefixtures("_harmful")
@@ -139,7 +173,7 @@ def test_an_interrupted_reference_goes_on(tmp_path: Path) -> None:
     assert checkpoint.exists()
     resumed = fit_with_fallback(data, recipe("harmful"), checkpoint=checkpoint, resume=True)
     assert torch.equal(logits(resumed, data), logits(whole, data))
-    assert dict(resumed.findings) == dict(whole.findings)
+    assert resumed.findings == whole.findings
 
 
 @pytest.mark.usefixtures("_harmful")
@@ -152,5 +186,5 @@ def test_a_saved_classifier_knows_what_was_asked_for(tmp_path: Path) -> None:
     classifier.save(tmp_path / "run")
     loaded = AdaptiveClassifier.load(tmp_path / "run")
     assert loaded.method == "harmful"
-    assert loaded.model_.findings["fell_back"] == 1
+    assert loaded.model_.findings.fell_back
     np.testing.assert_allclose(loaded.predict_proba(target), classifier.predict_proba(target))

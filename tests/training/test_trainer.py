@@ -10,7 +10,7 @@ import torch
 
 from shiftcal.core.errors import CheckpointError, InvalidInputError, TrainingInterrupted
 from shiftcal.data.batches import Batch, PseudoLabels, ShiftProblem
-from shiftcal.methods.base import TASK, EpochOutlook, Update
+from shiftcal.methods.base import TASK, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.training.fit import fit_model
@@ -24,10 +24,10 @@ from shiftcal.training.trainer import Predict, _moving_average
 class SelfTraining(SourceOnly):
     """Takes the most confident half of the target as labelled, anew for each epoch after the first."""
 
-    def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
-        if outlook.epoch == 0:
+    def choose_pseudo_labels(self, network: Classifier, view: TrainingView) -> PseudoLabels | None:
+        if view.epoch == 0:
             return None
-        confidence, labels = torch.softmax(outlook.predict_target().logits, dim=-1).max(dim=-1)
+        confidence, labels = torch.softmax(view.target_outputs.logits, dim=-1).max(dim=-1)
         rows = confidence.argsort(descending=True, stable=True)[: len(confidence) // 2]
         chosen = labels[rows].numpy().astype(np.int64)
         return PseudoLabels(rows.numpy().astype(np.int64), chosen, 0.5 * np.eye(3, dtype=np.float32)[chosen])

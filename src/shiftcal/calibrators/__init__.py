@@ -9,6 +9,7 @@ from shiftcal.calibrators.importance_weighted_temperature import ImportanceWeigh
 from shiftcal.calibrators.isotonic import Isotonic
 from shiftcal.calibrators.matrix import Matrix
 from shiftcal.calibrators.perturbed_temperature import PerturbedTemperature
+from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.calibrators.temperature import Temperature
 from shiftcal.calibrators.transcal import TransCal
 from shiftcal.calibrators.vector import Vector
@@ -24,6 +25,7 @@ CALIBRATORS: dict[str, type[Calibrator]] = {
     "cpcs": Cpcs,
     "transcal": TransCal,
     "perturbed-temperature": PerturbedTemperature,
+    "target-scaling": TargetScaling,
 }
 
 

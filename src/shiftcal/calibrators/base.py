@@ -6,44 +6,113 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
 from shiftcal.data.inputs import Inputs
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
+from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.estimators.base import AccuracyEstimator
+from shiftcal.target.estimators.combined import Combined
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, calibration_gap
 
 State = dict[str, Tensor]
 
 
+class Judged(NamedTuple):
+    """What the accuracy on the target is judged by, where that is not what the model says: `Method.judged_outputs`.
+
+    For rows that were trained on, held-out rows and the target: logits and perhaps reference features of each.
+    """
+
+    training: tuple[Tensor, ...]
+    source: tuple[Tensor, ...]
+    target: tuple[Tensor, ...]
+
+
 @dataclass(frozen=True)
 class CalibrationData:
-    """What a calibrator learns from: held-out source data with labels, the target without, and the model."""
+    """What a calibrator learns from: what the model says of held-out source data with labels, and of the target."""
 
-    predict: Callable[[Inputs], Outputs]
-    """The model, whose outputs are to be calibrated."""
-    source_inputs: Inputs
-    """Source data that the model was not trained on."""
+    source: Outputs
+    """Of source data that the model was not trained on."""
     source_labels: Tensor
     """(N,) class numbers."""
-    target_inputs: Inputs | None
+    target: Outputs | None
     """None if no target is known."""
     num_classes: int
-    seed: int
+    seed: int = 0
+    source_inputs: Inputs | None = None
+    """The held-out source data itself, where it is at hand."""
+    predict: Callable[[Inputs], Outputs] | None = None
+    """The model, for calibrators that show it something else."""
+    training: Outputs | None = None
+    """Of source data that the model was trained on; None: not at hand."""
+    training_labels: Tensor | None = None
+    judged: Judged | None = None
+    before_adaptation: BeforeAdaptation | None = None
+
+    def evidence(self, *, with_features: bool = True) -> ShiftEvidence | None:
+        """What the accuracy on the target is estimated from; None without a target.
+
+        A model that the source shows to be too unsure, as a strongly regularised one is, gets the temperature below
+        1 that the source asks for first: an estimate is never above the confidence.
+        """
+        if self.target is None:
+            return None
+        training = self.source if self.training is None else self.training
+        training_labels = self.source_labels if self.training_labels is None else self.training_labels
+        outputs = (training, self.source, self.target)
+        judged = self.judged or tuple((part.logits,) for part in outputs)
+        temperature = sharpening_temperature(judged[1][0], self.source_labels)
+        rows = [
+            observed_rows(part, logits.double() / temperature, *reference, with_features=with_features)
+            for part, (logits, *reference) in zip(outputs, judged, strict=True)
+        ]
+        return ShiftEvidence(rows[0], training_labels, rows[1], self.source_labels, rows[2], self.before_adaptation)
 
     @cached_property
-    def source(self) -> Outputs:
-        """What the model says of the held-out source data."""
-        return self.predict(self.source_inputs)
+    def _diagnoses(self) -> dict[tuple[AccuracyEstimator, bool], Diagnosis]:
+        return {}
 
-    @cached_property
-    def target(self) -> Outputs | None:
-        """What the model says of the target."""
-        return None if self.target_inputs is None else self.predict(self.target_inputs)
+    def diagnose(self, estimator: AccuracyEstimator | None = None, *, with_features: bool = True) -> Diagnosis | None:
+        """What to expect on the target; None without one. The same question has the same answer, at no cost."""
+        key = (estimator or Combined(), with_features)
+        if key not in self._diagnoses:
+            evidence = self.evidence(with_features=with_features)
+            if evidence is None:
+                return None
+            self._diagnoses[key] = key[0].diagnose(evidence)
+        return self._diagnoses[key]
+
+
+def observed_rows(
+    outputs: Outputs, logits: Tensor, reference_features: Tensor | None = None, *, with_features: bool = True
+) -> ObservedRows:
+    """Outputs of a domain, with other logits, as what is known of its rows."""
+    return ObservedRows(
+        logits,
+        1 / (1 + outputs.density_ratio.double()),
+        outputs.structure.double() if with_features else None,
+        None if reference_features is None or not with_features else reference_features.double(),
+    )
+
+
+def sharpening_temperature(logits: Tensor, labels: Tensor) -> float:
+    """At most 1: the temperature that labels (N,) ask for where they show logits (N, C) to be too unsure."""
+    if calibration_gap(logits.double(), labels) <= 0:
+        return 1.0
+    return min(fit_temperature(logits, labels), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrator(ABC):
     """Base of all calibrators; like a method it holds options only, and what it learns is its `State`."""
+
+    needs_held_out: ClassVar[bool] = True
+    """Whether source data that the model was not trained on is a must; else training rows stand for it."""
 
     @abstractmethod
     def fit(self, data: CalibrationData) -> State:
@@ -52,3 +121,12 @@ class Calibrator(ABC):
     @abstractmethod
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
         """Calibrated logits (N, C), of which the probabilities are the softmax."""
+
+    def density_ratio(self, outputs: Outputs, state: State) -> Tensor:
+        """P_source / P_target (N,): that of the model, unless the calibrator has learned one of its own."""
+        del state
+        return outputs.density_ratio
+
+    def diagnose(self, data: CalibrationData) -> Diagnosis | None:
+        """What to expect on the target, by the estimator of this calibrator where it has one."""
+        return data.diagnose()

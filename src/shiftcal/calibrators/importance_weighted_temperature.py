@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.calibrators.importance import ImportanceWeighted, temperature_state
-from shiftcal.calibrators.temperature import fit_temperature
+from shiftcal.functional.temperature import fit_temperature
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
-from shiftcal.calibrators.temperature import fit_temperature
 from shiftcal.core.options import option
 from shiftcal.data.randomness import seeded_generator
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 
 # Each search starts where that of the stronger penalty has ended.

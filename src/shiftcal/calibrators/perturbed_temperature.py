@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
-from shiftcal.calibrators.temperature import fit_temperature
 from shiftcal.core.options import option
 from shiftcal.data.noise import FeatureSpread, NoisyInputs
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 
 _FIRST_STRENGTH = 0.1
@@ -44,13 +44,16 @@ class PerturbedTemperature(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Find the strengths and fit the temperature to all copies."""
+        inputs, predict = data.source_inputs, data.predict
+        assert inputs is not None
+        assert predict is not None
         labels, logits = data.source_labels, {0.0: data.source.logits}
-        spread = FeatureSpread.of(data.source_inputs)
+        spread = FeatureSpread.of(inputs)
 
         def accuracy(strength: float) -> float:
             if strength not in logits:
-                noisy = NoisyInputs(data.source_inputs, strength, spread, data.seed)
-                logits[strength] = data.predict(noisy).logits
+                noisy = NoisyInputs(inputs, strength, spread, data.seed)
+                logits[strength] = predict(noisy).logits
             return float((logits[strength].argmax(dim=-1) == labels).double().mean())
 
         strengths = find_strengths(accuracy, self.num_levels, 1 / data.num_classes, self.tolerance)

@@ -1,51 +1,18 @@
 """Temperature scaling (Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, arXiv 1706.04599).
 
-    probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
-
-A small held-out set is often classified without an error; its likelihood is then highest at T = 0, where every
-prediction is certain. As Platt (1999) does for his scaling, the labels are smoothed by 1 / (N + 1), which rules that
-out and vanishes as N grows.
+probabilities = softmax(z / T),  T = arg min of the negative log-likelihood of held-out source data
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
-
-# The search covers temperatures from exp(-7) to exp(7).
-_LOG_LIMIT = 7.0
-
-
-def fit_temperature(logits: Tensor, labels: Tensor, weights: Tensor | None = None) -> float:
-    """The temperature with the lowest (weighted) negative log-likelihood.
-
-    The loss is convex in 1/T, so a bounded search in one dimension finds its only minimum.
-
-    Args:
-        logits: (N, C).
-        labels: (N,) class numbers.
-        weights: (N,) of the samples; equal if None.
-    """
-    exact = logits.double()
-    importance = torch.ones(len(logits), dtype=torch.float64) if weights is None else weights.double()
-
-    smoothing = 1 / (len(labels) + 1)
-
-    def loss(log_inverse: float) -> float:
-        scaled = exact * math.exp(log_inverse)
-        losses = cross_entropy(scaled, labels, reduction="none", label_smoothing=smoothing)
-        return float((importance * losses).mean())
-
-    found = minimize_scalar(loss, bounds=(-_LOG_LIMIT, _LOG_LIMIT), method="bounded", options={"xatol": 1e-8})
-    return math.exp(-float(found.x))
 
 
 @dataclass(frozen=True, kw_only=True)

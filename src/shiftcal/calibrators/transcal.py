@@ -26,8 +26,8 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.calibrators.importance import ImportanceWeighted, require_target, temperature_state
-from shiftcal.calibrators.temperature import fit_temperature
 from shiftcal.core.options import option
+from shiftcal.functional.temperature import fit_temperature
 
 _LARGEST_TEMPERATURE = math.exp(7)
 

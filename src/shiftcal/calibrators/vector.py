@@ -16,7 +16,7 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
-from shiftcal.calibrators.temperature import fit_temperature
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 
 

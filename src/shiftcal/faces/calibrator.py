@@ -1,15 +1,10 @@
 """Probabilities that can be trusted on the target, from a model that is already trained and stays as it is.
 
-    probabilities = softmax(scale(x) z(x) / T),  log scale(x) = tau(x) (vote u(x) - caution)
-
-by the rule of `shiftcal.target.caution`, with tau from a density ratio fitted to features of both domains.
-The rule can only take confidence away. A model that the source shows to be too unsure, as a strongly regularised one
-is, first gets the temperature T < 1 that the source asks for; T is 1 for all others.
+The calibrator `target-scaling` (`shiftcal.calibrators.target_scaling`) around a model of any make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,89 +17,23 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from shiftcal.calibrators.temperature import fit_temperature
+from shiftcal.calibrators.base import CalibrationData, State
+from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.foreign_models import LEAST_PROBABILITY, Features, OutputKind, classes_of, features_of, logits_of
-from shiftcal.runs.evaluation import verdict_on_estimate
+from shiftcal.faces.foreign_models import (
+    LEAST_PROBABILITY,
+    Features,
+    OutputKind,
+    classes_of,
+    features_of,
+    logits_of,
+)
+from shiftcal.methods.base import Outputs
 from shiftcal.runs.predictions import Predictions
-from shiftcal.target.caution import Caution, Observed, calibration_gap, fit_caution, log_scale
-from shiftcal.target.clusters import common_units, ordinary_for_constant
-from shiftcal.target.density_ratios import density_ratio
-from shiftcal.target.density_ratios.base import BoundedLogRatio
-from shiftcal.target.domain_auc import evenly_spread
+from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.prediction_sets import conformity
 
-_RATIO_BOUND = 10.0
-_MOST_ROWS_FOR_RATIO = 3_000
 _NUM_SPARSE_COMPONENTS = 256
-
-
-class ShiftScaling:
-    """The scale of logits on a target, from logits and features of both domains alone.
-
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> logits, features = torch.randn(60, 3, generator=generator), torch.randn(60, 5, generator=generator)
-    >>> scaling = ShiftScaling().fit(logits, features, logits.argmax(dim=1), logits / 2, features + 1)
-    >>> probabilities, ratio = scaling.calibrate(logits / 2, features + 1)
-    >>> probabilities.shape, ratio.shape
-    (torch.Size([60, 3]), torch.Size([60]))
-    """
-
-    temperature: float
-    caution: Caution
-    log_ratio: BoundedLogRatio
-    units: Tensor | None
-    findings: dict[str, float]
-
-    def fit(
-        self,
-        source_logits: Tensor,
-        source_features: Tensor | None,
-        source_labels: Tensor,
-        target_logits: Tensor,
-        target_features: Tensor | None,
-    ) -> ShiftScaling:
-        """Find the scale.
-
-        Args:
-            source_logits: (N, C), of rows that the model was not trained on if there are such.
-            source_features: (N, F); None if nothing but the logits is known.
-            source_labels: (N,) column numbers.
-            target_logits: (M, C).
-            target_features: (M, F), or None.
-        """
-        self.temperature = 1.0
-        if calibration_gap(source_logits.double(), source_labels) > 0:
-            self.temperature = min(fit_temperature(source_logits, source_labels), 1.0)
-        self.units = None
-        if source_features is not None:
-            self.units = common_units(_deviation(source_features.double()))
-        rows = [
-            self._rows(logits, features)[evenly_spread(len(logits), _MOST_ROWS_FOR_RATIO)].numpy()
-            for logits, features in ((source_logits, source_features), (target_logits, target_features))
-        ]
-        self.log_ratio = density_ratio("logistic", {"bound": _RATIO_BOUND}).fit(*rows).log_ratio
-        source = self._observed(source_logits, source_features)
-        target = self._observed(target_logits, target_features)
-        self.caution, estimate = fit_caution(source, source_labels, source, source_labels, target)
-        own = {"caution": float(self.caution.caution), "temperature": self.temperature}
-        self.findings = estimate.findings() | own
-        return self
-
-    def calibrate(self, logits: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Probabilities (K, C) and density ratio (K,) for rows of either domain."""
-        rows = self._observed(logits, features)
-        scale = log_scale(self.caution, rows).exp()
-        return torch.softmax(scale.unsqueeze(-1) * rows.logits, dim=-1), 1 / rows.likeness - 1
-
-    def _rows(self, logits: Tensor, features: Tensor | None) -> Tensor:
-        """What the density ratio is a function of: the features or, without any, what the model says."""
-        return torch.log_softmax(logits.double(), dim=-1) if features is None else features.double()
-
-    def _observed(self, logits: Tensor, features: Tensor | None) -> Observed:
-        likeness = torch.sigmoid(-torch.from_numpy(self.log_ratio(self._rows(logits, features).numpy())))
-        representation = None if features is None or self.units is None else features.double() / self.units
-        return Observed(logits.double() / self.temperature, likeness, representation)
 
 
 class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -120,7 +49,7 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
         estimated_accuracy_: the accuracy of the model to be expected on the target.
-        findings_: what that estimate rests on, by name (`shiftcal.target.caution`).
+        diagnosis_: that estimate with all that it rests on.
         verdict_: the same in words.
 
     Predictions stay what the model predicts: only how sure they are changes.
@@ -164,15 +93,14 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         source_features = features_of(self.model, X_source, self.features)
         target_features = features_of(self.model, X_target, self.features)
         self._reduction = _sparse_reduction(source_features, target_features)
-        source, target = (source_logits, self._dense(source_features)), (target_logits, self._dense(target_features))
-        self._scaling = ShiftScaling().fit(*source, codes, *target)
-        (probabilities, ratio), (target_probabilities, _) = (
-            self._scaling.calibrate(*domain) for domain in (source, target)
-        )
+        source = _outputs(source_logits, self._dense(source_features))
+        target = _outputs(target_logits, self._dense(target_features))
+        self._scaling, self._state, self.diagnosis_ = fit_target_scaling(source, codes, target)
+        probabilities, ratio = _calibrated(self._scaling, self._state, source)
+        target_probabilities, _ = _calibrated(self._scaling, self._state, target)
         self._conformity = conformity(probabilities, codes, 1 / ratio, target_probabilities)
-        self.findings_: Mapping[str, float] = self._scaling.findings
-        self.estimated_accuracy_ = self.findings_["estimated_accuracy"]
-        self.verdict_ = verdict_on_estimate(self.findings_)
+        self.estimated_accuracy_ = self.diagnosis_.accuracy
+        self.verdict_ = self.diagnosis_.verdict()
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -200,8 +128,9 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _calibrated(self, X: Any) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)
-        features = features_of(self.model, X, self.features)
-        return self._scaling.calibrate(logits_of(self.model, X, self.outputs), self._dense(features))
+        features = self._dense(features_of(self.model, X, self.features))
+        outputs = _outputs(logits_of(self.model, X, self.outputs), features)
+        return _calibrated(self._scaling, self._state, outputs)
 
     def _check_options(self) -> None:
         for name, known in (
@@ -234,8 +163,8 @@ def calibrate_predictions(
     target: Predictions,
     source_features: NDArray[np.float64] | None = None,
     target_features: NDArray[np.float64] | None = None,
-) -> tuple[Predictions, dict[str, float]]:
-    """Calibrated predictions for the target, and findings, from what a model said of both domains.
+) -> tuple[Predictions, Diagnosis]:
+    """Calibrated predictions for the target, and what to expect there, from what a model said of both domains.
 
     Args:
         source: predictions for source rows with labels, best such that the model was not trained on.
@@ -261,13 +190,35 @@ def calibrate_predictions(
     ]
     if (features[0] is None) != (features[1] is None):
         raise InvalidInputError("features: expected those of both domains or of none")
-    logits = [
-        torch.from_numpy(domain.probabilities).clamp_min(LEAST_PROBABILITY).log() for domain in (source, target)
+    outputs = [
+        _outputs(torch.from_numpy(domain.probabilities).clamp_min(LEAST_PROBABILITY).log(), own)
+        for domain, own in zip((source, target), features, strict=True)
     ]
-    scaling = ShiftScaling().fit(logits[0], features[0], torch.from_numpy(source.labels), logits[1], features[1])
-    probabilities, ratio = scaling.calibrate(logits[1], features[1])
-    calibrated = replace(target, probabilities=probabilities.numpy(), density_ratio=ratio.numpy())
-    return calibrated, scaling.findings
+    scaling, state, found = fit_target_scaling(outputs[0], torch.from_numpy(source.labels), outputs[1])
+    probabilities, ratio = _calibrated(scaling, state, outputs[1])
+    return replace(target, probabilities=probabilities.numpy(), density_ratio=ratio.numpy()), found
+
+
+def fit_target_scaling(source: Outputs, labels: Tensor, target: Outputs) -> tuple[TargetScaling, State, Diagnosis]:
+    """Target scaling of what a model says of labelled source rows, best such that it was not trained on, and target.
+
+    Outputs without features (F = 0) are scaled by what they say alone.
+    """
+    scaling = TargetScaling(use_features=source.features.shape[1] > 0)
+    data = CalibrationData(source, labels, target, num_classes=source.logits.shape[1])
+    state, found = scaling.fit(data), scaling.diagnose(data)
+    assert found is not None
+    return scaling, state, found
+
+
+def _outputs(logits: Tensor, features: Tensor | None) -> Outputs:
+    none = torch.empty(len(logits), 0, dtype=torch.float64)
+    return Outputs(logits, torch.ones(len(logits), dtype=torch.float64), none if features is None else features)
+
+
+def _calibrated(scaling: TargetScaling, state: State, outputs: Outputs) -> tuple[Tensor, Tensor]:
+    """Probabilities (K, C) and density ratio (K,) for rows of either domain."""
+    return torch.softmax(scaling.calibrate(outputs, state), dim=-1), scaling.density_ratio(outputs, state)
 
 
 def _checked_features(features: NDArray[np.float64] | None, num_rows: int, name: str) -> Tensor | None:
@@ -289,9 +240,3 @@ def _sparse_reduction(
         return None
     both = sparse.vstack([source, target])
     return TruncatedSVD(min(_NUM_SPARSE_COMPONENTS, min(both.shape) - 1), random_state=0).fit(both)
-
-
-def _deviation(features: Tensor) -> Tensor:
-    """Deviation (F,) of each column; a constant one gets that of an ordinary one."""
-    deviation = features.std(dim=0, correction=0)
-    return ordinary_for_constant(deviation, least=1e-9 * float(deviation.max()))

@@ -32,8 +32,9 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose probabilities can be trusted on a target that differs from its training data.
 
     Args:
-        method: how to train; `shiftcal list methods`.
-        calibrator: post-hoc calibration on held-out source data; `shiftcal list calibrators`.
+        method: how to train, of `shiftcal list methods`; or a method and a calibrator by one name, of `shiftcal list
+            compositions`: "calibrated" is source-only with target-scaling, "adapted" is drst with it.
+        calibrator: post-hoc calibration; `shiftcal list calibrators`.
         backbone: "auto", a name (`shiftcal list backbones`, or any of timm's), or an `nn.Module` that gives features.
         method_options: options of the method by name.
         calibrator_options: options of the calibrator by name.
@@ -43,13 +44,13 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: seed of everything random.
         training_options: further options of the engine by name, such as precision or num_workers.
         fallback: for methods that adapt: train a classifier on the source alone beside it, and keep that one where
-            the target's own structure speaks for it; `model_.findings` says so. See `shiftcal.training.fallback`.
+            the target's own structure speaks for it; `verdict_` says so. See `shiftcal.training.fallback`.
 
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
         history_: one mapping per epoch.
-        estimated_accuracy_: the accuracy to be expected on the target, found without its labels; NaN where the
-            method makes no such estimate. `model_.findings` says what it rests on.
+        estimated_accuracy_: the accuracy to be expected on the target, found without its labels; NaN without one.
+        verdict_: in words, what to expect on the target and how far to believe it; empty without a target.
         model_: the fitted model.
 
     Inputs are float features (N, D); images as a NumPy uint8 array (N, H, W) or (N, H, W, C), or as a torch float
@@ -64,7 +65,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str = "drl",
+        method: str = "calibrated",
         calibrator: str | None = None,
         backbone: str | nn.Module = "auto",
         method_options: Mapping[str, Any] | None = None,
@@ -147,15 +148,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InvalidInputError: no source data was held out, or the coverage is out of range.
         """
-        outputs = self._outputs(X)
-        conformity = self.model_.conformity
-        if conformity is None:
-            raise InvalidInputError(
-                "prediction sets need held-out source data, and there is none; give more data or a larger "
-                "validation_fraction"
-            )
-        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
-        return np.asarray(conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage).numpy())
+        return np.asarray(self.model_.prediction_sets(self._outputs(X), coverage).numpy())
 
     def save(self, path: str | Path) -> None:
         """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""
@@ -178,7 +171,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training = plain.pop("training")
         named = {key: training.pop(key) for key in ("epochs", "batch_size", "device", "random_state")}
         # A model that was compared with its reference says how that ended.
-        named["fallback"] = "fell_back" in model.findings or not model.recipe.method.needs_target
+        named["fallback"] = model.findings.adaptation is not None or not model.recipe.method.needs_target
         classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})
         classifier._take(model, encode_labels(model.classes, "classes")[1])
         if len(model.input_shape) == 1:
@@ -190,7 +183,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
         self.history_ = list(model.history)
         self.n_iter_ = len(self.history_)
-        self.estimated_accuracy_ = model.findings.get("estimated_accuracy", float("nan"))
+        self.estimated_accuracy_ = float("nan") if model.diagnosis is None else model.diagnosis.accuracy
+        self.verdict_ = " ".join(model.findings.verdicts())
 
     def _recipe(self) -> Recipe:
         seed = self.random_state

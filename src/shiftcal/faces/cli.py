@@ -78,7 +78,12 @@ def _declare_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source-test", metavar="SPEC", help="the same for the source; default: the part of it that is held out"
     )
-    parser.add_argument("--method", default="drl", metavar="NAME", help="see `shiftcal list methods`")
+    parser.add_argument(
+        "--method",
+        default="calibrated",
+        metavar="NAME",
+        help="see `shiftcal list methods`, and `shiftcal list compositions` for a method with its calibrator",
+    )
     parser.add_argument("--calibrator", metavar="NAME", help="see `shiftcal list calibrators`")
     parser.add_argument("--backbone", default="auto", metavar="NAME", help="see `shiftcal list backbones`")
     parser.add_argument("--image-size", type=_positive, help="side that images are brought to")
@@ -126,8 +131,8 @@ def _run(arguments: argparse.Namespace) -> None:
 def _run_config(config: object, arguments: argparse.Namespace) -> None:
     from shiftcal.core.processes import is_main_process
     from shiftcal.runs.config import RunConfig
-    from shiftcal.runs.evaluation import verdict_on_adaptation, verdict_on_estimate
     from shiftcal.runs.experiment import run_experiment
+    from shiftcal.target.diagnosis import TargetFindings
 
     assert isinstance(config, RunConfig)
     config = config.with_settings(arguments.set)
@@ -142,10 +147,8 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
     )
     if is_main_process():
         _print_metrics(folder.read_metrics())
-        findings = folder.read_card()["findings"]
-        for verdict in (verdict_on_adaptation(findings), verdict_on_estimate(findings)):
-            if verdict is not None:
-                print(verdict)
+        for verdict in TargetFindings.from_plain(folder.read_card()["findings"]).verdicts():
+            print(verdict)
         print(f"report: {folder.report}")
 
 
@@ -159,9 +162,9 @@ def _declare_predict(parser: argparse.ArgumentParser) -> None:
 def _predict(arguments: argparse.Namespace) -> None:
     from shiftcal.core.files import check_writable_folder
     from shiftcal.runs.evaluation import predict_domain
-    from shiftcal.runs.experiment import load_domain_for
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.prediction_tables import check_export_path, export_predictions
+    from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
 
     check_export_path(arguments.out)
@@ -195,7 +198,7 @@ def _calibrate(arguments: argparse.Namespace) -> None:
     from shiftcal.core.files import check_writable_folder
     from shiftcal.data.specs import load_features
     from shiftcal.faces.calibrator import calibrate_predictions
-    from shiftcal.runs.evaluation import evaluate, verdict_on_estimate
+    from shiftcal.runs.evaluation import evaluate
     from shiftcal.runs.prediction_tables import check_export_path, export_predictions, read_prediction_table
 
     check_export_path(arguments.out)
@@ -205,11 +208,11 @@ def _calibrate(arguments: argparse.Namespace) -> None:
         None if spec is None else load_features(spec)
         for spec in (arguments.source_features, arguments.target_features)
     ]
-    calibrated, findings = calibrate_predictions(source, target, *features)
+    calibrated, diagnosis = calibrate_predictions(source, target, *features)
     export_predictions(calibrated, arguments.out)
     if target.labels is not None:
         _print_metrics({"target as given": evaluate(target), "target calibrated": evaluate(calibrated)})
-    print(verdict_on_estimate(findings))
+    print(diagnosis.verdict())
     print(f"{len(calibrated)} predictions: {arguments.out}")
 
 
@@ -222,8 +225,8 @@ def _declare_evaluate(parser: argparse.ArgumentParser) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from shiftcal.runs.evaluation import evaluate, precision_by_round, predict_domain
-    from shiftcal.runs.experiment import load_domain_for
     from shiftcal.runs.folder import RunFolder
+    from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
 
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
@@ -306,9 +309,20 @@ def _report(arguments: argparse.Namespace) -> None:
 
 
 def _declare_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what", choices=("methods", "calibrators", "datasets", "backbones", "metrics", "tasks", "training")
-    )
+    parser.add_argument("what", choices=_LISTED)
+
+
+_LISTED = (
+    "methods",
+    "calibrators",
+    "compositions",
+    "estimators",
+    "datasets",
+    "backbones",
+    "metrics",
+    "tasks",
+    "training",
+)
 
 
 def _list(arguments: argparse.Namespace) -> None:

@@ -9,11 +9,11 @@ from shiftcal.runs.comparison import ComparisonPlan, parse_contenders, run_compa
 from shiftcal.runs.reporting import as_text
 from shiftcal.runs.tasks import SUITES
 
-METHODS = "source-only,source-only+temperature,drl"
+METHODS = "source-only,source-only+temperature,calibrated"
 
 
 def run_demo(out: Path, *, num_seeds: int = 3, jobs: int | None = None) -> None:
-    """Compare source-only training, temperature scaling and DRL on the demo suite; print the table and the report."""
+    """Compare source-only training, temperature and target scaling on the demo suite; print table and report."""
     plan = ComparisonPlan(
         tasks=SUITES["demo"],
         contenders=parse_contenders(METHODS),

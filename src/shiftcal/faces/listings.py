@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from shiftcal.calibrators import CALIBRATORS
 from shiftcal.core.options import describe
 from shiftcal.data.catalog.registry import list_datasets
@@ -9,23 +11,29 @@ from shiftcal.methods import METHODS
 from shiftcal.methods.networks.backbones import BACKBONES
 from shiftcal.metrics import METRICS
 from shiftcal.runs.tasks import SUITES
+from shiftcal.target.estimators import ESTIMATORS
+from shiftcal.training.compositions import COMPOSITIONS
 from shiftcal.training.options import TrainingOptions
 
 
 def methods() -> list[str]:
     """Each method with its options."""
-    lines = []
-    for name, method in METHODS.items():
-        lines += [_entry(name, _summary(method)), *_options(method)]
-    return lines
+    return _classes(METHODS)
 
 
 def calibrators() -> list[str]:
     """Each calibrator with its options."""
-    lines = []
-    for name, calibrator in CALIBRATORS.items():
-        lines += [_entry(name, _summary(calibrator)), *_options(calibrator)]
-    return lines
+    return _classes(CALIBRATORS)
+
+
+def estimators() -> list[str]:
+    """Each estimator of the accuracy on a target, with its options."""
+    return _classes(ESTIMATORS)
+
+
+def compositions() -> list[str]:
+    """Each composition with what it is made of."""
+    return [_entry(name, f"{whole.parts}: {whole.doc}") for name, whole in COMPOSITIONS.items()]
 
 
 def datasets() -> list[str]:
@@ -62,6 +70,13 @@ def tasks() -> list[str]:
 def training() -> list[str]:
     """Options of the engine."""
     return _options(TrainingOptions)
+
+
+def _classes(registry: Mapping[str, type]) -> list[str]:
+    lines = []
+    for name, cls in registry.items():
+        lines += [_entry(name, _summary(cls)), *_options(cls)]
+    return lines
 
 
 def _entry(name: str, text: str) -> str:

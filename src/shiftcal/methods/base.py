@@ -9,8 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from shiftcal.core.options import option
@@ -18,6 +20,7 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.target.evidence import BeforeAdaptation
 
 OptimizerKind = Literal["adamw", "sgd"]
 Schedule = Literal["constant", "cosine", "cosine-7/16", "step"]
@@ -36,6 +39,17 @@ class Outputs(NamedTuple):
     """(N,) estimated P_source(x) / P_target(x); ones where the method models no shift."""
     features: Tensor
     """(N, F) of the task network, for calibrators and diagnostics."""
+    inputs: Tensor | None = None
+    """(N, D) the inputs themselves, where they are vectors and the engine was asked to keep them."""
+
+    @property
+    def structure(self) -> Tensor:
+        """What clusters are looked for in: inputs that are vectors, else the features.
+
+        Feature vectors were made by something that did not see the task, and show what the task's own layers have
+        already forgotten; pixels show little.
+        """
+        return self.features if self.inputs is None else self.inputs
 
 
 class Accepted(NamedTuple):
@@ -74,34 +88,36 @@ class OptimizerPlan:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What a method may look at before an epoch or after training, to set what it can't learn by gradients."""
+class TrainingView:
+    """What a method may look at before an epoch, or after the last one; the network does not change meanwhile."""
 
+    epoch: int
+    """From 0; `num_epochs` after the last."""
+    num_epochs: int
     source: LabelledDomain
-    """The part that was trained on."""
+    """The part that is trained on."""
     held_out: LabelledDomain | None
-    """The part of the source that was not."""
-    target: UnlabelledDomain | None
+    """The part of the source that is not."""
+    target: UnlabelledDomain
+    predict: Callable[[Inputs], Outputs]
+    """Outputs for all rows, in order, by the network as it stands."""
     observe: Callable[[Callable[[Tensor], tuple[Tensor, ...]], Inputs], tuple[Tensor, ...]]
     """Applies a function to all rows in batches, in evaluation mode and without gradients; results on the CPU."""
 
+    @cached_property
+    def target_outputs(self) -> Outputs:
+        """Of all target rows."""
+        return self.predict(self.target.inputs)
 
-@dataclass(frozen=True)
-class EpochOutlook:
-    """What a method may look at before an epoch, to choose pseudo-labels."""
+    @cached_property
+    def source_outputs(self) -> Outputs:
+        """Of all source rows that are trained on."""
+        return self.predict(self.source.inputs)
 
-    epoch: int
-    num_epochs: int
-    predict_source: Callable[[], Outputs]
-    """Outputs for all source rows that are trained on, in order, by the network as it stands."""
-    predict_target: Callable[[], Outputs]
-    """The same for all target rows."""
-    source_labels: Tensor
-    """(N,) class numbers of the source rows."""
-    evidence: Evidence
-    """The data, and a way to look at it with the network as it stands."""
-    trained_network: nn.Module
-    """What is trained, where the network that predicts is its moving average: to remember something, set both."""
+    @property
+    def source_labels(self) -> Tensor:
+        """(N,) class numbers."""
+        return torch.from_numpy(self.source.labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +128,8 @@ class Method(ABC, Generic[NetworkT]):
     """Whether training without a target is an error."""
     needs_transformer: ClassVar[bool] = False
     """Whether the backbone must be a vision transformer of timm."""
+    judges_apart: ClassVar[bool] = False
+    """Whether the accuracy on the target is judged by something else than `predict`: see `judged_outputs`."""
     pseudo_labels_join_source: ClassVar[bool] = True
     """Whether pseudo-labelled rows are drawn as if they were source rows, or stay with the target."""
 
@@ -166,12 +184,25 @@ class Method(ABC, Generic[NetworkT]):
         rate = self.learning_rate if learning_rate is None else learning_rate
         return OptimizerPlan(parameters, kind or self.optimizer, rate, self.weight_decay, self.schedule)
 
-    def conclude(self, network: NetworkT, evidence: Evidence) -> dict[str, float]:
-        """Set buffers of the trained network that follow from the data, and give findings for the user."""
-        del network, evidence
+    def fit_buffers(self, network: NetworkT, view: TrainingView) -> Mapping[str, Tensor]:
+        """Values of buffers, by name, that are fitted to the data and not learned by gradients; none by default.
+
+        Called before each epoch and after the last one, where there is a target. The engine puts them into the
+        network, and into its moving average where there is one.
+        """
+        del network, view
         return {}
 
-    def choose_pseudo_labels(self, network: NetworkT, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: NetworkT, view: TrainingView) -> PseudoLabels | None:
         """Target rows to train on as if labelled in the coming epoch; none by default."""
-        del network, outlook
+        del network, view
+        return None
+
+    def judged_outputs(self, network: NetworkT, inputs: Tensor) -> tuple[Tensor, ...]:
+        """Logits (N, C) that the accuracy on the target is judged by, and features (N, F) of a source reference."""
+        return (self.predict(network, inputs).logits,)
+
+    def before_adaptation(self, network: NetworkT) -> BeforeAdaptation | None:
+        """What was known of the classifier before it was trained on pseudo-labels; None where it was not."""
+        del network
         return None

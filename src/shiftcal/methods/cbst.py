@@ -20,7 +20,7 @@ import torch
 
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import EpochOutlook, Outputs
+from shiftcal.methods.base import Outputs, TrainingView
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.source_only import SourceOnly
@@ -30,10 +30,10 @@ from shiftcal.methods.source_only import SourceOnly
 class ClassBalancedSelfTraining(SelfTrainingRounds, SourceOnly):
     """Pseudo-labels for the most confident part of each class, chosen anew for each epoch."""
 
-    def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: Classifier, view: TrainingView) -> PseudoLabels | None:
         """None during the warm-up, then a growing portion of each class."""
-        portion = self.portion(outlook)
-        return None if portion is None else self.label(network, outlook.predict_target(), portion)
+        portion = self.portion(view)
+        return None if portion is None else self.label(network, view.target_outputs, portion)
 
     def label(self, network: Classifier, outputs: Outputs, portion: float) -> PseudoLabels:
         """Select and label rows of the target."""

@@ -35,7 +35,7 @@ from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.centre_labels import agree_both_ways, centre_similarities
 from shiftcal.functional.self_training import num_warmup_epochs
-from shiftcal.methods.base import TASK, EpochOutlook, Update
+from shiftcal.methods.base import TASK, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.methods.networks.cross_attention import Branch, check_transformer, cross_branch, own_branch
 from shiftcal.methods.source_only import SourceOnly
@@ -59,14 +59,14 @@ class CrossDomainTransformer(SourceOnly):
         check_transformer(network.backbone)
         return network
 
-    def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: Classifier, view: TrainingView) -> PseudoLabels | None:
         """None during the warm-up, then the labels by centres that the source confirms."""
         del network
-        if outlook.epoch < num_warmup_epochs(outlook.num_epochs, self.warmup_share):
+        if view.epoch < num_warmup_epochs(view.num_epochs, self.warmup_share):
             return None
-        source, target = outlook.predict_source(), outlook.predict_target()
+        source, target = view.source_outputs, view.target_outputs
         labels = centre_similarities(target.features, torch.softmax(target.logits, dim=-1)).argmax(dim=-1)
-        confirmed = agree_both_ways(source.features, outlook.source_labels, target.features, labels)
+        confirmed = agree_both_ways(source.features, view.source_labels, target.features, labels)
         rows = confirmed.nonzero().squeeze(-1)
         return PseudoLabels(rows.numpy(), labels[rows].numpy())
 

@@ -41,7 +41,7 @@ from shiftcal.functional.prototypes import (
     prototype_logits,
 )
 from shiftcal.functional.self_training import num_warmup_epochs
-from shiftcal.methods.base import TASK, EpochOutlook, Method, Outputs, Update
+from shiftcal.methods.base import TASK, Method, Outputs, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, classify_jointly
 
 # Share of the sums behind the prototypes that a step keeps: the mean of about the last ten batches.
@@ -102,12 +102,12 @@ class ContrastivePrototypes(Method[PrototypeNetwork]):
         """A classifier with prototypes and a memory."""
         return PrototypeNetwork(blueprint)
 
-    def choose_pseudo_labels(self, network: PrototypeNetwork, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: PrototypeNetwork, view: TrainingView) -> PseudoLabels | None:
         """None during the warm-up, then labels of all target rows, weighted by their confidence."""
         del network
-        if outlook.epoch < num_warmup_epochs(outlook.num_epochs, self.warmup_share):
+        if view.epoch < num_warmup_epochs(view.num_epochs, self.warmup_share):
             return None
-        outputs = outlook.predict_target()
+        outputs = view.target_outputs
         similarities = centre_similarities(outputs.features, torch.softmax(outputs.logits, dim=-1))
         confidence, labels = torch.softmax(similarities / self.temperature, dim=-1).max(dim=-1)
         weighted = confidence[:, None] * one_hot(labels, outputs.logits.shape[1])

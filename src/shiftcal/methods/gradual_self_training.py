@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy, dropout
 from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.self_training import growing_portion, highest
-from shiftcal.methods.base import TASK, EpochOutlook, Update
+from shiftcal.methods.base import TASK, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.target.density_ratios import density_ratio
@@ -54,20 +54,20 @@ class GradualSelfTraining(SourceOnly):
         loss = cross_entropy(network.head(features), batch.source_labels)
         yield Update(TASK, loss, {"task_loss": loss})
 
-    def choose_pseudo_labels(self, network: Classifier, outlook: EpochOutlook) -> PseudoLabels | None:
+    def choose_pseudo_labels(self, network: Classifier, view: TrainingView) -> PseudoLabels | None:
         """None during the warm-up, then the confident rows of a growing part."""
         del network
         portion = growing_portion(
-            outlook.epoch,
-            outlook.num_epochs,
+            view.epoch,
+            view.num_epochs,
             warmup_share=self.warmup_share,
             first_portion=self.first_portion,
             last_portion=1.0,
         )
         if portion is None:
             return None
-        target = outlook.predict_target()
-        part = highest(source_likeness(outlook.predict_source().features, target.features), portion)
+        target = view.target_outputs
+        part = highest(source_likeness(view.source_outputs.features, target.features), portion)
         confidence, labels = torch.softmax(target.logits[part].double(), dim=-1).max(dim=-1)
         kept = highest(confidence, 1 - self.dropped_share)
         return PseudoLabels(part[kept].numpy(), labels[kept].numpy())

@@ -14,6 +14,7 @@ from shiftcal.core.errors import DataUnavailableError, InvalidInputError, Unknow
 from shiftcal.methods import method_class
 from shiftcal.core.options import option_names
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.compositions import resolved_names
 from shiftcal.training.options import TrainingOptions
 
 # Types and their name for each key of a configuration file.
@@ -38,7 +39,8 @@ class RunConfig:
     """Data spec to predict and evaluate on after training; None: the target."""
     source_test: str | None = None
     """The same for the source; None: the part of it that training holds out."""
-    method: str = "drl"
+    method: str = "calibrated"
+    """Of `shiftcal list methods`, or a composition, which is resolved into a method and a calibrator."""
     calibrator: str | None = None
     backbone: str = "auto"
     image_size: int | None = None
@@ -48,6 +50,11 @@ class RunConfig:
     method_options: Mapping[str, Any] = field(default_factory=dict)
     calibrator_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = resolved_names(self.method, self.calibrator, self.calibrator_options)
+        for name, value in zip(("method", "calibrator", "calibrator_options"), names, strict=True):
+            object.__setattr__(self, name, value)
 
     def recipe(self) -> Recipe:
         """The recipe, with every name and value checked."""

@@ -20,8 +20,6 @@ from shiftcal.runs.predictions import ExampleImages, Predictions
 
 # Pictures kept of each end of the density ratio.
 _EXAMPLES_PER_END = 12
-# In a percentage with one digit.
-_VISIBLE = 0.0005
 
 
 def predict_domain(
@@ -121,59 +119,6 @@ def verdict_on_sets(target_metrics: Mapping[str, float | None], coverage: float 
         return None
     found = "" if covered is None else f" hold it {covered:.1%} of the time and"
     return f"Prediction sets that are to hold the true label {percent}% of the time{found} have {size:.1f} labels."
-
-
-def verdict_on_adaptation(findings: Mapping[str, float]) -> str | None:
-    """In words, whether adapting to the target was worth it; None where that was not asked."""
-    if "fell_back" not in findings:
-        return None
-    adapted, reference = findings["adapted_agreement"], findings["source_only_agreement"]
-    compared = f"The adapted classifier agrees with the target's own clusters on {adapted:.1%} of its rows, one "
-    compared += f"trained on the source alone on {reference:.1%}"
-    if findings["fell_back"]:
-        return (
-            f"FELL BACK to the source alone: {compared[0].lower()}{compared[1:]}. Adapting has done harm, it seems."
-        )
-    if not findings["could_judge_adaptation"]:
-        return (
-            "Whether adapting did good or harm could not be judged: the classes form no clear clusters. Compare with "
-            "a model of the source alone before you rely on it."
-        )
-    return f"{compared}: adapting has done no harm, it seems."
-
-
-def verdict_on_estimate(findings: Mapping[str, float]) -> str | None:
-    """In words, how far the estimate of the target's accuracy can be trusted; None where there is none."""
-    if "estimated_accuracy" not in findings:
-        return None
-    expected = (
-        f"Accuracy to be expected on the target, found without its labels: {findings['estimated_accuracy']:.1%}."
-    )
-    if "untaught_accuracy" in findings:
-        return (
-            f"{expected} Take it with care: it lies between {findings['untaught_accuracy']:.1%}, expected "
-            "before the classifier was taught on the target, and what is expected of it now."
-        )
-    if findings["separation"] < 0.1:
-        return (
-            f"{expected} What the classifier says of the target looks as on the source, so held-out source data "
-            "decides."
-        )
-    if findings["cluster_compactness"] == 0:
-        return (
-            f"{expected} Take it with care: it rests on probabilities alone. Features of the inputs, such as "
-            "embeddings, would say much more."
-        )
-    by_clusters, by_confidence = findings["cluster_agreement"], findings["corrected_confidence"]
-    span = f"{by_clusters:.1%} by the target's clusters, {by_confidence:.1%} by confidence"
-    if findings["estimated_accuracy"] < min(by_clusters, by_confidence) - _VISIBLE:
-        span += "; held down to how confident the classifier is"
-    if findings["trust"] < 0.5:
-        return (
-            f"{expected} Take it with care ({span}): the classes form no clear clusters, or the shift is mild, so it "
-            "rests mostly on held-out source data, which says little about a shifted target."
-        )
-    return f"{expected} It rests on how often the classifier agrees with the target's own clusters ({span})."
 
 
 def _extreme_examples(inputs: Inputs, density_ratio: NDArray[np.float64]) -> ExampleImages | None:

@@ -144,7 +144,8 @@ class RunFolder:
             {
                 "seed": model.recipe.training.random_state,
                 "training_seconds": seconds,
-                "findings": dict(model.findings),
+                "findings": model.findings.as_plain(),
+                "composed_of": (model.asked_for or model.recipe).parts,
                 **(facts or {}),
             }
         )

@@ -1,61 +1,84 @@
-"""Soft spherical k-means that starts from a classifier's predictions: the structure of the data itself as a witness.
+"""Soft spherical k-means that starts from a classifier's predictions: the structure of the data itself.
 
-    centroid_c = unit( sum_x q_c(x) u(x) ),   q_c(x) = softmax_c( sharpness u(x) . centroid_c )
+    centroid_c = unit( sum_x q_c(x) u(x) ),   q_c(x) = softmax_c( kappa u(x) . centroid_c )
 
-with u(x) the centred representation of x at unit length. It starts at q = the classifier's probabilities, so cluster
-c is the classifier's class c, and repeats a few rounds. Centring matters: representations behind a ReLU all point the
-same way, and a mean that the domains do not share would count as likeness.
+with u(x) the centred features of x at unit length: a mixture of von Mises-Fisher distributions of one concentration
+kappa (Banerjee et al., JMLR 6, 2005), with equal weights. It starts at q = the classifier's probabilities, so cluster
+c is the classifier's class c, and repeats a few rounds. Centring matters: features behind a ReLU all point the same
+way, and a mean that the domains do not share would count as likeness.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-SHARPNESS = 30.0
-ROUNDS = 10
+CONCENTRATION = 30.0
+"""kappa."""
+_NUM_ROUNDS = 10
+# Times the median deviation from which on columns are taken to have units of their own.
 _UNLIKE_UNITS = 30.0
 
 
-class Clusters(NamedTuple):
+@dataclass(frozen=True)
+class Clusters:
     """One centroid per class, around a common centre."""
 
+    units: Tensor
+    """(F,) or a scalar, that features are divided by."""
     centre: Tensor
     """(F,)"""
     centroids: Tensor
     """(C, F) of unit length."""
 
+    def directions(self, features: Tensor) -> Tensor:
+        """Unit vectors (N, F) from the centre to each row."""
+        return normalize(features / self.units - self.centre, dim=-1)
 
-def cluster_by_predictions(representation: Tensor, probabilities: Tensor) -> Clusters:
-    """Clusters of (N, F) representations, started at the classifier's probabilities (N, C)."""
-    centre = representation.mean(dim=0)
+    def log_posteriors(self, features: Tensor) -> Tensor:
+        """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
+        return torch.log_softmax(CONCENTRATION * self.directions(features) @ self.centroids.T, dim=-1)
+
+    def posteriors(self, features: Tensor) -> Tensor:
+        """q (N, C)."""
+        return self.log_posteriors(features).exp()
+
+    def assigned(self, features: Tensor) -> Tensor:
+        """The cluster (N,) with the largest share in each row."""
+        return (self.directions(features) @ self.centroids.T).argmax(dim=-1)
+
+    def compactness(self, features: Tensor) -> float:
+        """Mean cosine of rows (N, F) with the nearest centroid."""
+        return float((self.directions(features) @ self.centroids.T).amax(dim=-1).mean())
+
+
+def fit_clusters(features: Tensor, probabilities: Tensor, units: Tensor | None = None) -> Clusters:
+    """Clusters of rows (N, F), started at the classifier's probabilities (N, C), in `common_units` or others."""
+    units = features.new_ones(()) if units is None else units
+    scaled = features / units
+    centre = scaled.mean(dim=0)
     # In single precision: it takes half the time, and soft clusters forgive.
-    directions = normalize(representation - centre, dim=-1).float()
+    directions = normalize(scaled - centre, dim=-1).float()
     posteriors = probabilities.float()
-    for _ in range(ROUNDS):
+    for _ in range(_NUM_ROUNDS):
         centroids = normalize(posteriors.T @ directions, dim=-1)
-        posteriors = torch.softmax(SHARPNESS * directions @ centroids.T, dim=-1)
-    return Clusters(centre, centroids.to(representation))
+        posteriors = torch.softmax(CONCENTRATION * directions @ centroids.T, dim=-1)
+    return Clusters(units, centre, centroids.to(features))
 
 
-def cluster_posteriors(representation: Tensor, clusters: Clusters) -> Tensor:
-    """(N, C) share of each cluster in each of (N, F) representations."""
-    return cluster_log_posteriors(representation, clusters).exp()
+def common_units(features: Tensor) -> Tensor:
+    """What the columns of features (N, F) are divided by before clusters are looked for: (F,).
 
-
-def cluster_log_posteriors(representation: Tensor, clusters: Clusters) -> Tensor:
-    """The logarithm of `cluster_posteriors`, finite where a share is too small to be written."""
-    directions = normalize(representation - clusters.centre, dim=-1)
-    return torch.log_softmax(SHARPNESS * directions @ clusters.centroids.T, dim=-1)
-
-
-def compactness(representation: Tensor, clusters: Clusters) -> float:
-    """Mean cosine of (N, F) representations with the nearest centroid."""
-    directions = normalize(representation - clusters.centre, dim=-1)
-    return float((directions @ clusters.centroids.T).max(dim=-1).values.mean())
+    Columns of one embedding share their units, and those that vary most say most: they stay as they are. Columns of a
+    table do not, and one that is counted in thousands would be all that counts: where the largest deviation exceeds
+    the median by far, each column is divided by its own.
+    """
+    deviation = features.std(dim=0, correction=0)
+    deviation = ordinary_for_constant(deviation, least=1e-9 * float(deviation.max()))
+    return deviation if deviation.max() > _UNLIKE_UNITS * deviation.median() else torch.ones_like(deviation)
 
 
 def ordinary_for_constant(deviation: Tensor, *, least: float) -> Tensor:
@@ -66,13 +89,3 @@ def ordinary_for_constant(deviation: Tensor, *, least: float) -> Tensor:
     varies = deviation > least
     ordinary = deviation[varies].median() if varies.any() else torch.ones_like(deviation[0])
     return torch.where(varies, deviation, ordinary)
-
-
-def common_units(deviation: Tensor) -> Tensor:
-    """What columns with these deviations (F,) are divided by before clusters are looked for.
-
-    Columns of one embedding share their units, and those that vary most say most: they stay as they are. Columns of a
-    table do not, and one that is counted in thousands would be all that counts: where the largest deviation exceeds
-    the median by far, each column is divided by its own.
-    """
-    return deviation if deviation.max() > _UNLIKE_UNITS * deviation.median() else torch.ones_like(deviation)

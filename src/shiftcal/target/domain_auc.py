@@ -1,8 +1,7 @@
-"""How well two samples can be told apart: 0 where not at all, 1 where always.
+"""How well two samples can be told apart: 0.5 where not at all, 1 where always.
 
-    separation = 2 AUC - 1,  AUC of a logistic regression of the sample, each row judged by a fit without that row
-
-Rows that a fit has seen would be told apart however alike the samples are; out of fold, like samples give 0.
+The area under the ROC curve of a logistic regression of the domain, each row judged by a fit without that row. Rows
+that a fit has seen would be told apart however alike the samples are; out of fold, like samples give 0.5.
 """
 
 from __future__ import annotations
@@ -16,14 +15,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
+from shiftcal.target.evidence import sampled_rows
+
 _NUM_FOLDS = 5
 # scikit-learn's C: strong enough a penalty for a thousand columns and a hundred rows.
 _INVERSE_PENALTY = 0.01
 _MOST_ROWS = 2_000
+# Log-probabilities below this differ in nothing that matters.
+_LEAST_LOG_PROBABILITY = -14.0
 
 
-def separation(first: Tensor, second: Tensor, first_weights: Tensor | None = None) -> float:
-    """Separation of two samples (N, F) and (M, F); 0 if one of them has fewer than two rows.
+def domain_auc(first: Tensor, second: Tensor, first_weights: Tensor | None = None) -> float:
+    """AUC of telling two samples (N, F) and (M, F) apart, at least 0.5; 0.5 if one has fewer than two rows.
 
     Args:
         first: rows that count by `first_weights` (N,), or all alike.
@@ -32,10 +35,10 @@ def separation(first: Tensor, second: Tensor, first_weights: Tensor | None = Non
     """
     fewest = min(len(first), len(second))
     if fewest < 2:
-        return 0.0
+        return 0.5
     weights = torch.ones(len(first)) if first_weights is None else first_weights
     first, second, weights = (
-        rows[evenly_spread(len(rows), _MOST_ROWS)] for rows in (first, second, weights / weights.mean())
+        rows[sampled_rows(len(rows), _MOST_ROWS)] for rows in (first, second, weights / weights.mean())
     )
     is_second = np.repeat([0, 1], [len(first), len(second)])
     row_weights = np.concatenate([weights.numpy(), np.ones(len(second))])
@@ -51,9 +54,29 @@ def separation(first: Tensor, second: Tensor, first_weights: Tensor | None = Non
         method="decision_function",
         params={"logisticregression__sample_weight": row_weights},
     )
-    return max(2 * float(roc_auc_score(is_second, logits, sample_weight=row_weights)) - 1, 0.0)
+    return max(float(roc_auc_score(is_second, logits, sample_weight=row_weights)), 0.5)
 
 
-def evenly_spread(num_rows: int, most: int) -> Tensor:
-    """At most so many row numbers, evenly spread over all."""
-    return torch.linspace(0, num_rows - 1, min(num_rows, most), dtype=torch.float64).round().long()
+def domain_auc_of_outputs(held_out: Tensor, target: Tensor, *, fewest: int, largest_weight: float) -> float | None:
+    """How well logits of held-out source rows (N, C) can be told from those of target rows (M, C).
+
+    Each predicted class counts on the source as often as on the target: a target on which other classes are frequent
+    is no harder for that. Two domains can be told apart by what does not matter to the classifier (a camera, say);
+    its outputs show what does.
+
+    Args:
+        held_out, target: logits.
+        fewest: held-out rows of classes that are predicted on the target, below which there is no answer (None).
+        largest_weight: of a held-out row: a class that is hardly ever predicted on the source says little.
+    """
+    predicted = [logits.argmax(dim=-1) for logits in (held_out, target)]
+    frequency, wanted = (labels.bincount(minlength=held_out.shape[-1]) / len(labels) for labels in predicted)
+    weights = (wanted / frequency).clamp_max(largest_weight)[predicted[0]]
+    counts = weights > 0
+    if counts.sum() < fewest:
+        return None
+    return domain_auc(_log_probabilities(held_out[counts]), _log_probabilities(target), weights[counts])
+
+
+def _log_probabilities(logits: Tensor) -> Tensor:
+    return torch.log_softmax(logits, dim=-1).clamp_min(_LEAST_LOG_PROBABILITY)

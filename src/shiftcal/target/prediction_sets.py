@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from torch import Tensor, float64, from_numpy
 
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
-from shiftcal.target.domain_auc import evenly_spread
+from shiftcal.target.evidence import sampled_rows
 
 Score: TypeAlias = Literal["aps", "lac"]
 SCORES: tuple[Score, ...] = ("aps", "lac")
@@ -55,7 +55,7 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 _ROUNDING = 1e-12
 # Steps of coverage for which a threshold is kept, and rows that these are found from: more would change nothing.
 _STEPS = 1_000
-MOST_TARGET_ROWS = 10_000
+_MOST_TARGET_ROWS = 10_000
 
 
 class Conformity(NamedTuple):
@@ -106,7 +106,7 @@ def conformity(held_out: Tensor, labels: Tensor, weights: Tensor, target: Tensor
     expected = None
     if target is not None:
         rows = _numpy(target, "target", 2)
-        rows = rows[evenly_spread(len(rows), MOST_TARGET_ROWS).numpy()]
+        rows = rows[sampled_rows(len(rows), _MOST_TARGET_ROWS)]
         scores, mass = (values.ravel() for values in (class_scores(rows, "lac"), rows))
         order = np.argsort(scores, kind="stable")
         cumulative = np.cumsum(mass[order])

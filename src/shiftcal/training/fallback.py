@@ -1,10 +1,10 @@
 """Adaptation that may be given up: the adapted classifier, or one of the source alone, as the target speaks for them.
 
 Adapting can make a classifier worse, and without labels nobody would notice. So a reference is trained beside it:
-`drl`, which has the very network of `source-only` and probabilities that can be trusted. For both the agreement is
-measured between what the classifier says of the target and the target's own clusters, which start from what it says
-(`shiftcal.target.clusters`). A classifier that cuts across the clusters more often than the reference does is
-given up for the reference.
+`source-only`, with the same calibrator. For both, agreement is measured between what the classifier says of the
+target and the target's own clusters, which start from what it says (`shiftcal.target.estimators.cluster_agreement`).
+A classifier that cuts across the clusters on more rows than the reference does, by a paired test with an error rate
+of five in a hundred, is given up for the reference.
 
 For images these are clusters of the reference's features: those that the adapted classifier has learned confirm what
 it says. Where classes form no clusters the agreement says nothing. Then the adapted classifier is kept, and a finding
@@ -16,21 +16,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
 from shiftcal.core import options
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
-from shiftcal.data.inputs import Inputs
 from shiftcal.methods.base import Method
-from shiftcal.methods.drl import RobustNetwork
-from shiftcal.target.caution import belief_in_clusters
-from shiftcal.target.clusters import cluster_by_predictions, cluster_posteriors
-from shiftcal.target.domain_auc import evenly_spread
+from shiftcal.target.clusters import common_units
+from shiftcal.target.diagnosis import AdaptationCheck
+from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
+from shiftcal.target.estimators.combined import Combined
+from shiftcal.target.evidence import sampled_rows
 from shiftcal.training.checkpoint import WAITING
 from shiftcal.training.fabric import launched_fabric
 from shiftcal.training.fit import fit_model
@@ -38,9 +37,10 @@ from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord, Watch
 
-_REFERENCE = "drl"
-_MOST_ROWS = 20_000
+_REFERENCE = "source-only"
 _LEAST_BELIEF = 0.5
+# Of giving up a classifier that agrees with the clusters as often as the reference.
+_ERROR_RATE = 0.05
 
 
 def fit_with_fallback(
@@ -60,7 +60,7 @@ def fit_with_fallback(
     """
     with launched_fabric(recipe.training):
         model = fit_model(problem, recipe, checkpoint=checkpoint, resume=resume, after_epoch=after_epoch, watch=watch)
-        if not (fallback and recipe.method.needs_target) or "fell_back" in model.findings:
+        if not (fallback and recipe.method.needs_target) or model.findings.adaptation is not None:
             return model
         beside = None
         if checkpoint is not None:
@@ -78,31 +78,20 @@ def reference_checkpoint(checkpoint: Path) -> Path:
 
 
 def _reference_recipe(recipe: Recipe) -> Recipe:
-    """The reference with the same backbone, training and, where all methods have them, options."""
+    """The reference with the same backbone, calibrator, training and, where all methods have them, options."""
     shared = {field.name for field in fields(Method)}
     own = {name: value for name, value in options.as_dict(recipe.method).items() if name in shared}
-    return Recipe.from_names(
-        _REFERENCE, backbone=recipe.backbone, method_options=own, training=options.as_dict(recipe.training)
-    )
+    plain = {**recipe.as_plain(), "method": _REFERENCE, "method_options": own, "backbone": recipe.backbone}
+    return Recipe.from_names(**plain)
 
 
 def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem) -> FittedModel:
-    assert problem.target is not None
-    of_adapted, of_reference = agreements(adapted, reference, problem.target.inputs)
-    purity, compact = (reference.findings[f"cluster_{name}"] for name in ("purity", "compactness"))
-    can_tell = belief_in_clusters(purity, compact) >= _LEAST_BELIEF
-    falls_back = can_tell and of_adapted < of_reference
-    findings: dict[str, Any] = {
-        "adapted_agreement": of_adapted,
-        "source_only_agreement": of_reference,
-        "could_judge_adaptation": float(can_tell),
-        "fell_back": float(falls_back),
-    }
-    if not falls_back:
-        return replace(adapted, findings={**adapted.findings, **findings})
+    check = check_adaptation(adapted, reference, problem)
+    if not check.fell_back:
+        return replace(adapted, findings=replace(adapted.findings, adaptation=check))
     return replace(
         reference,
-        findings={**reference.findings, **findings},
+        findings=replace(reference.findings, adaptation=check),
         asked_for=adapted.recipe,
         history=adapted.history,
         pseudo_labels=adapted.pseudo_labels,
@@ -110,28 +99,41 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
     )
 
 
-def agreements(adapted: FittedModel, reference: FittedModel, target: Inputs) -> tuple[float, float]:
-    """How often each of the two agrees with the clusters of the target."""
-    inputs = target.subset(evenly_spread(len(target), _MOST_ROWS).numpy())
-    outputs = [model.predict(inputs) for model in (adapted, reference)]
-    is_image = inputs.kind == "images"
-    representation = outputs[1].features.double() if is_image else _representation(reference, inputs)
-    of_adapted, of_reference = (
-        agreement_with_clusters(representation, torch.softmax(output.logits.double(), dim=-1)) for output in outputs
+def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem) -> AdaptationCheck:
+    """Which of the two the target's clusters speak for."""
+    assert problem.target is not None
+    assert reference.diagnosis is not None
+    rule, found = Combined(), reference.diagnosis
+    assert found.cluster_purity is not None
+    assert found.cluster_compactness is not None
+    inputs = problem.target.inputs.subset(sampled_rows(len(problem.target)))
+    source_rows = sampled_rows(len(problem.source))
+    of_reference = reference.predict(inputs, keep_inputs=True)
+    units = common_units(
+        reference.predict(problem.source.inputs.subset(source_rows), keep_inputs=True).structure.double()
     )
-    return of_adapted, of_reference
+    labels = torch.from_numpy(problem.source.labels)
+    agrees = [
+        agrees_with_clusters(of_reference.structure.double(), outputs.logits.double(), labels, rule, units)
+        for outputs in (adapted.predict(inputs), of_reference)
+    ]
+    p_value = paired_p_value(*agrees)
+    can_judge = rule.cluster_belief(found.cluster_purity, found.cluster_compactness) >= _LEAST_BELIEF
+    return AdaptationCheck(
+        adapted_agreement=float(agrees[0].double().mean()),
+        source_agreement=float(agrees[1].double().mean()),
+        p_value=p_value,
+        could_judge=can_judge,
+        fell_back=can_judge and p_value < _ERROR_RATE,
+    )
 
 
-def agreement_with_clusters(representation: Tensor, probabilities: Tensor) -> float:
-    """How often predictions (N, C) agree with clusters of (N, F) representations that start from them."""
-    clusters = cluster_by_predictions(representation, probabilities)
-    posteriors = cluster_posteriors(representation, clusters)
-    return float((posteriors.argmax(dim=-1) == probabilities.argmax(dim=-1)).double().mean())
+def paired_p_value(adapted: Tensor, reference: Tensor) -> float:
+    """Exact one-sided McNemar test (N,) against (N,) of bool: small if the first is true less often than the second.
 
-
-def _representation(model: FittedModel, inputs: Inputs) -> Tensor:
-    """Features as the reference looks for clusters in them."""
-    assert isinstance(model.network, RobustNetwork)
-    backbone = model.network.task.backbone
-    values = inputs.fetch(np.arange(len(inputs), dtype=np.int64)).to(backbone.mean.device)
-    return backbone.representation(values, values).double().cpu()
+    Of the rows on which the two differ, as many or more than those on which the reference alone is true would be so
+    by tossing a coin.
+    """
+    only_reference, only_adapted = int((reference & ~adapted).sum()), int((adapted & ~reference).sum())
+    differing = only_reference + only_adapted
+    return 1.0 if differing == 0 else float(binom.sf(only_reference - 1, differing, 0.5))

@@ -19,7 +19,6 @@ from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.data.splits import hold_out, within_budget
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, resolve_backbone
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier
@@ -27,8 +26,7 @@ from shiftcal.metrics import accuracy, negative_log_likelihood
 from shiftcal.target.clusters import ordinary_for_constant
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
-from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, plain_model
-from shiftcal.training.options import TrainingOptions
+from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, plain_model, source_split
 from shiftcal.training.recipe import Recipe, decisive
 from shiftcal.training.trainer import EpochRecord, Trainer, Watch
 
@@ -59,7 +57,7 @@ def fit_model(
     """
     training = recipe.training
     train_part, validation = source_split(problem.source, training)
-    if recipe.calibrator is not None:
+    if recipe.calibrator is not None and recipe.calibrator.needs_held_out:
         check_held_out(recipe, validation)
     recipe = replace(
         recipe,
@@ -107,16 +105,9 @@ def fit_model(
             after_epoch=report_epoch,
             watch=watch,
         )
-        findings = trainer.conclude()
-    fitted = replace(snapshot(), findings=findings, pseudo_labels=trainer.progress.pseudo_label_rounds)
-    return fitted.calibrated(validation, problem.target)
-
-
-def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[LabelledDomain, LabelledDomain | None]:
-    """The parts of the source that training uses and that it holds out: the same for every method and calibrator."""
-    if training.label_budget is not None:
-        source = within_budget(source, training.label_budget, training.random_state)
-    return hold_out(source, training.validation_fraction, training.random_state)
+        trainer.finish()
+    fitted = replace(snapshot(), pseudo_labels=trainer.progress.pseudo_label_rounds)
+    return fitted.calibrated(problem)
 
 
 class _Initial(NamedTuple):

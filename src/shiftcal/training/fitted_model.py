@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftcal.calibrators.base import CalibrationData, State
+from shiftcal.calibrators.base import CalibrationData, Judged, State
 from shiftcal.core.errors import CheckpointError, InvalidInputError
+from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
+from shiftcal.data.splits import hold_out, within_budget
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
-from shiftcal.target.domain_auc import evenly_spread
-from shiftcal.target.prediction_sets import MOST_TARGET_ROWS, Conformity, conformity
+from shiftcal.target.diagnosis import Diagnosis, TargetFindings
+from shiftcal.target.evidence import sampled_rows
+from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import prediction_device
-from shiftcal.training.inference import predict_inputs
+from shiftcal.training.inference import observe_rows, predict_inputs
+from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord
 
@@ -41,8 +46,8 @@ class FittedModel:
     calibrator_state: State | None
     history: tuple[EpochRecord, ...]
     training_seconds: float
-    findings: Mapping[str, float] = field(default_factory=dict)
-    """What the method found out about the target, such as the accuracy to be expected there."""
+    findings: TargetFindings = TargetFindings()
+    """What is known of the target, such as the accuracy to be expected there."""
     conformity: Conformity | None = None
     """What prediction sets are made from; None if no source data was held out."""
     pseudo_labels: PseudoLabelRounds | None = None
@@ -52,65 +57,119 @@ class FittedModel:
     asked_for: Recipe | None = None
     """What was to be trained, where this model stands in for it; see `shiftcal.training.fallback`."""
 
-    def predict(self, inputs: Inputs) -> Outputs:
-        """Outputs for all rows, with calibrated logits."""
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What to expect on the target; None without one."""
+        return self.findings.diagnosis
+
+    def predict(self, inputs: Inputs, *, keep_inputs: bool = False) -> Outputs:
+        """Outputs for all rows, with calibrated logits and, if asked, with inputs that are vectors."""
         if inputs.shape != self.input_shape:
             raise InvalidInputError(f"expected inputs of shape {self.input_shape}, got {inputs.shape}")
-        outputs = self._raw_outputs(inputs)
-        calibrator = self.recipe.calibrator
-        if calibrator is None or self.calibrator_state is None:
-            return outputs
-        return outputs._replace(logits=calibrator.calibrate(outputs, self.calibrator_state))
+        return self._outputs(inputs, finish=self._calibrated_outputs, keep_inputs=keep_inputs)
+
+    def prediction_sets(self, outputs: Outputs, coverage: float) -> Tensor:
+        """Which classes (N, C) are in the set of each row.
+
+        Raises:
+            InvalidInputError: no source data was held out, or the coverage is out of range.
+        """
+        if self.conformity is None:
+            raise InvalidInputError(
+                "prediction sets need held-out source data, and there is none; give more data or a larger "
+                "validation_fraction"
+            )
+        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
+        return self.conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage)
 
     def with_calibrator(
         self,
         name: str | None,
-        validation: LabelledDomain | None,
-        target: UnlabelledDomain | None,
+        problem: ShiftProblem,
         calibrator_options: Mapping[str, Any] | None = None,
     ) -> FittedModel:
-        """The same network with another calibrator, fitted to held-out source data and to the target."""
+        """The same network with another calibrator, fitted to the data that it was trained on."""
         other = replace(self, recipe=self.recipe.with_calibrator(name, calibrator_options))
-        return other.calibrated(validation, target)
+        return other.calibrated(problem)
 
-    def calibrated(self, validation: LabelledDomain | None, target: UnlabelledDomain | None) -> FittedModel:
-        """The same with the calibrator of its recipe fitted to held-out source data and to the target."""
+    def calibrated(self, problem: ShiftProblem) -> FittedModel:
+        """The same with the calibrator of its recipe fitted, and what there is to say of the target."""
+        training, held_out = source_split(problem.source, self.recipe.training)
         calibrator = self.recipe.calibrator
-        if calibrator is None:
-            return replace(self, calibrator_state=None)._with_conformity(validation, target)
-        validation = check_held_out(self.recipe, validation)
-        data = CalibrationData(
-            predict=self._raw_outputs,
-            source_inputs=validation.inputs,
-            source_labels=torch.from_numpy(validation.labels),
-            target_inputs=None if target is None else target.inputs,
+        if calibrator is not None and calibrator.needs_held_out:
+            check_held_out(self.recipe, held_out)
+        data = self._calibration_data(training, held_out, problem.target)
+        state = None if calibrator is None else calibrator.fit(data)
+        diagnosis = data.diagnose() if calibrator is None else calibrator.diagnose(data)
+        fitted = replace(self, calibrator_state=state, findings=replace(self.findings, diagnosis=diagnosis))
+        if held_out is None:
+            return replace(fitted, conformity=None)
+        source, target = (
+            None if outputs is None else fitted._calibrated_outputs(outputs) for outputs in (data.source, data.target)
+        )
+        assert source is not None
+        found = conformity(
+            torch.softmax(source.logits.double(), dim=-1),
+            data.source_labels,
+            1 / source.density_ratio,
+            None if target is None else torch.softmax(target.logits.double(), dim=-1),
+        )
+        return replace(fitted, conformity=found)
+
+    def _calibration_data(
+        self, training: LabelledDomain, held_out: LabelledDomain | None, target: UnlabelledDomain | None
+    ) -> CalibrationData:
+        """What the model says of (a sample of) the rows of both domains."""
+        seen = _sampled(training)
+        unseen = seen if held_out is None else _sampled(held_out)
+        target_inputs = None if target is None else target.inputs.subset(sampled_rows(len(target)))
+        outputs, labels = self._outputs(seen.inputs, keep_inputs=True), torch.from_numpy(seen.labels)
+        judged = None
+        if self.recipe.method.judges_apart and target_inputs is not None:
+            judged = Judged(*(self._judged(inputs) for inputs in (seen.inputs, unseen.inputs, target_inputs)))
+        return CalibrationData(
+            source=outputs if unseen is seen else self._outputs(unseen.inputs, keep_inputs=True),
+            source_labels=torch.from_numpy(unseen.labels),
+            target=None if target_inputs is None else self._outputs(target_inputs, keep_inputs=True),
             num_classes=len(self.classes),
             seed=self.recipe.training.random_state,
+            source_inputs=unseen.inputs,
+            predict=self._outputs,
+            training=outputs,
+            training_labels=labels,
+            judged=judged,
+            before_adaptation=self.recipe.method.before_adaptation(self.network),
         )
-        return replace(self, calibrator_state=calibrator.fit(data))._with_conformity(validation, target)
 
-    def _with_conformity(self, validation: LabelledDomain | None, target: UnlabelledDomain | None) -> FittedModel:
-        if validation is None:
-            return replace(self, conformity=None)
-        held_out = self.predict(validation.inputs)
-        found = conformity(
-            torch.softmax(held_out.logits.double(), dim=-1),
-            torch.from_numpy(validation.labels),
-            1 / held_out.density_ratio,
-            None if target is None else self._some_probabilities(target.inputs),
+    def _calibrated_outputs(self, outputs: Outputs) -> Outputs:
+        calibrator, state = self.recipe.calibrator, self.calibrator_state
+        if calibrator is None or state is None:
+            return outputs
+        return outputs._replace(
+            logits=calibrator.calibrate(outputs, state), density_ratio=calibrator.density_ratio(outputs, state)
         )
-        return replace(self, conformity=found)
 
-    def _some_probabilities(self, inputs: Inputs) -> Tensor:
-        """Of as many rows, evenly spread, as prediction sets need."""
-        rows = evenly_spread(len(inputs), MOST_TARGET_ROWS).numpy()
-        return torch.softmax(self.predict(inputs.subset(rows)).logits.double(), dim=-1)
-
-    def _raw_outputs(self, inputs: Inputs) -> Outputs:
+    def _outputs(
+        self, inputs: Inputs, *, finish: Callable[[Outputs], Outputs] | None = None, keep_inputs: bool = False
+    ) -> Outputs:
+        """What the network says, on the device of the recipe."""
         training = self.recipe.training
         device = prediction_device(training.device)
+        return predict_inputs(
+            self.recipe.method,
+            self.network.to(device),
+            inputs,
+            device=device,
+            flip_average=training.flip_average,
+            finish=finish,
+            keep_inputs=keep_inputs,
+        )
+
+    def _judged(self, inputs: Inputs) -> tuple[Tensor, ...]:
+        device = prediction_device(self.recipe.training.device)
         network = self.network.to(device)
-        return predict_inputs(self.recipe.method, network, inputs, device=device, flip_average=training.flip_average)
+        judge = partial(self.recipe.method.judged_outputs, network)
+        return observe_rows(judge, network, inputs, device, None)
 
     def save(self, path: Path, training: str | None = None) -> None:
         """Write a checkpoint that `load_model` reads; `training` is `WAITING` in a run that is not finished."""
@@ -132,6 +191,18 @@ def check_held_out(recipe: Recipe, validation: LabelledDomain | None) -> Labelle
         if fraction > 0
         else f"calibrator {name!r} needs held-out source data, but validation_fraction is 0"
     )
+
+
+def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[LabelledDomain, LabelledDomain | None]:
+    """The parts of the source that training uses and that it holds out: the same for every method and calibrator."""
+    if training.label_budget is not None:
+        source = within_budget(source, training.label_budget, training.random_state)
+    return hold_out(source, training.validation_fraction, training.random_state)
+
+
+def _sampled(domain: LabelledDomain) -> LabelledDomain:
+    rows = sampled_rows(len(domain))
+    return replace(domain, inputs=domain.inputs.subset(rows), labels=domain.labels[rows])
 
 
 def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool = False) -> FittedModel:
@@ -173,7 +244,7 @@ def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool =
         calibrator_state=plain["calibrator_state"],
         history=tuple(plain["history"]),
         training_seconds=plain["training_seconds"],
-        findings=plain["findings"],
+        findings=TargetFindings.from_plain(plain["findings"]),
         conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         num_target_rows=num_target_rows,
@@ -198,7 +269,6 @@ def _network_without_weights(
         num_classes,
         has_target,
         num_target_rows,
-        for_prediction=True,
     )
     network: nn.Module = recipe.method.build(blueprint)
     return network
@@ -216,7 +286,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "calibrator_state": model.calibrator_state,
         "history": [dict(record) for record in model.history],
         "training_seconds": model.training_seconds,
-        "findings": dict(model.findings),
+        "findings": model.findings.as_plain(),
         "conformity": None if model.conformity is None else list(model.conformity),
         "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
         "num_target_rows": model.num_target_rows,

@@ -26,21 +26,40 @@ def predict_inputs(
     device: torch.device,
     fabric: Fabric | None = None,
     flip_average: bool = False,
+    finish: Callable[[Outputs], Outputs] | None = None,
+    keep_inputs: bool = False,
 ) -> Outputs:
-    """Outputs for all rows, on the CPU; with `flip_average`, images are averaged with their mirror images."""
+    """Outputs for all rows, on the CPU.
 
-    def predict(batch: Tensor) -> Outputs:
+    Args:
+        method, network: what predicts.
+        inputs: all rows.
+        device: of the network.
+        fabric: of several processes that share the rows.
+        flip_average: images are averaged with their mirror images.
+        finish: applied to the outputs of each batch, on the CPU and with the inputs that are vectors.
+        keep_inputs: give inputs that are vectors along with the outputs.
+    """
+    is_image = inputs.kind == "images"
+
+    def predict(batch: Tensor) -> tuple[Tensor, ...]:
         outputs = method.predict(network, batch)
-        if not flip_average or inputs.kind != "images":
-            return outputs
-        return _mean_outputs(outputs, method.predict(network, batch.flip(-1)))
+        if flip_average and is_image:
+            outputs = _mean_outputs(outputs, method.predict(network, batch.flip(-1)))
+        if finish is not None:
+            logits, ratio, features = (value.float().cpu() for value in outputs[:3])
+            outputs = finish(Outputs(logits, ratio, features, None if is_image else batch.cpu()))
+        kept = (batch,) if keep_inputs and not is_image else ()
+        return outputs.logits, outputs.density_ratio, outputs.features, *kept
 
     return Outputs(*observe_rows(predict, network, inputs, device, fabric))
 
 
 def _mean_outputs(*several: Outputs) -> Outputs:
     """Mean probabilities (as logits) and features, and the geometric mean of the density ratios."""
-    logits, density_ratio, features = (torch.stack(values) for values in zip(*several, strict=True))
+    logits, density_ratio, features = (
+        torch.stack(values) for values in zip(*(outputs[:3] for outputs in several), strict=True)
+    )
     # A ratio of 1/10 and one of 10 are as far from 1: their logarithms are what has a mean.
     return Outputs(log_mean_probabilities(logits), density_ratio.log().mean(dim=0).exp(), features.mean(dim=0))
 

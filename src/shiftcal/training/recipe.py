@@ -15,6 +15,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.methods import method_class
 from shiftcal.methods.base import Method
 from shiftcal.methods.networks.backbones import BackboneSpec
+from shiftcal.training.compositions import resolved_names
 from shiftcal.training.options import WITHOUT_INFLUENCE, TrainingOptions
 
 # Keys of a plain recipe whose values are options by name.
@@ -36,19 +37,20 @@ class Recipe:
     @classmethod
     def from_names(
         cls,
-        method: str = "drl",
+        method: str = "calibrated",
         calibrator: str | None = None,
         backbone: BackboneSpec = "auto",
         method_options: Mapping[str, Any] | None = None,
         calibrator_options: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
     ) -> Recipe:
-        """A recipe from names and plain values, each of them checked."""
+        """A recipe from names and plain values, each of them checked; a composition may stand for the method."""
         for what, name in (("method", method), ("calibrator", calibrator)):
             if not isinstance(name, str | None) or (what == "method" and name is None):
                 raise InvalidInputError(f"{what} must be a name. Got {name!r} instead.")
         if not isinstance(backbone, (str, nn.Module)):
             raise InvalidInputError(f"backbone must be a name or an nn.Module. Got {backbone!r} instead.")
+        method, calibrator, calibrator_options = resolved_names(method, calibrator, calibrator_options)
         return cls(
             method,
             options.build(method_class(method), method_options, owner=f"method {method!r}"),
@@ -61,6 +63,11 @@ class Recipe:
     def with_calibrator(self, name: str | None, calibrator_options: Mapping[str, Any] | None = None) -> Recipe:
         """The same with another calibrator."""
         return replace(self, calibrator_name=name, calibrator=_build_calibrator(name, calibrator_options))
+
+    @property
+    def parts(self) -> str:
+        """Method and calibrator, as `compare` writes them."""
+        return self.method_name + ("" if self.calibrator_name is None else f"+{self.calibrator_name}")
 
     def as_plain(self) -> dict[str, Any]:
         """Plain values from which `from_names` makes the same recipe (of a user's own module, its class's name)."""

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
 from shiftcal.data.randomness import seeded_generator
-from shiftcal.methods.base import EpochOutlook, Evidence, Method, Outputs
+from shiftcal.methods.base import Method, Outputs, TrainingView
 from shiftcal.training.fabric import (
     any_process,
     average_gradients,
@@ -163,22 +162,37 @@ class Trainer:
                     save(self.state())
                     last_saved = time.monotonic()
 
-    def conclude(self) -> dict[str, float]:
-        """Let the method set what follows from the data after training; its findings."""
-        return self.method.conclude(self.predictor, self._evidence())
+    def finish(self) -> None:
+        """Let the method fit what follows from the data and the trained network."""
+        self._fit_buffers()
 
-    def _evidence(self) -> Evidence:
+    def _fit_buffers(self) -> None:
+        view = self._view()
+        if view is None:
+            return
+        for name, value in self.method.fit_buffers(self.predictor, view).items():
+            for network in {self.network, self.predictor}:
+                network.get_buffer(name).copy_(value)
+
+    def _view(self) -> TrainingView | None:
+        """The data and the network as it stands; None without a target."""
+        if self.problem.target is None:
+            return None
         network, device = self.predictor, self.fabric.device
-        return Evidence(
+        return TrainingView(
+            self.progress.epoch,
+            self.num_epochs,
             self.problem.source,
             self.held_out,
             self.problem.target,
+            self.predict,
             lambda function, inputs: observe_rows(function, network, inputs, device, self.fabric),
         )
 
     def _run_epoch(self, bar: Any, interruption: Interruption, save: SaveState | None) -> None:
         progress = self.progress
         if progress.step == 0:
+            self._fit_buffers()
             progress.pseudo_labels = self._choose_pseudo_labels()
         batches = iterate_batches(
             replace(self.problem, pseudo_labels=progress.pseudo_labels),
@@ -252,25 +266,13 @@ class Trainer:
         )
 
     def _choose_pseudo_labels(self) -> PseudoLabels | None:
-        source, target, progress = self.problem.source, self.problem.target, self.progress
-        if target is None:
-            return None
-        predict_target = cache(lambda: self.predict(target.inputs))
-        outlook = EpochOutlook(
-            progress.epoch,
-            self.num_epochs,
-            lambda: self.predict(source.inputs),
-            predict_target,
-            torch.from_numpy(source.labels),
-            self._evidence(),
-            self.network,
-        )
-        chosen = self.method.choose_pseudo_labels(self.predictor, outlook)
-        if chosen is None or len(chosen) == 0:
+        view = self._view()
+        chosen = None if view is None else self.method.choose_pseudo_labels(self.predictor, view)
+        if view is None or chosen is None or len(chosen) == 0:
             return None
         if not self._records_rounds:
             return chosen
-        probabilities = torch.softmax(predict_target().logits.double(), dim=-1).numpy()
+        probabilities = torch.softmax(view.target_outputs.logits.double(), dim=-1).numpy()
         self._add_round(chosen, float(np.mean(probabilities[chosen.rows, chosen.labels])))
         return chosen
 
@@ -346,13 +348,12 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state["optimizers"][name])
             self.schedules[name].load_state_dict(state["schedules"][name])
-        pseudo, rounds, accepted = (state.get(name) for name in ("pseudo_labels", "pseudo_label_rounds", "accepted"))
+        pseudo, rounds, accepted = (state[name] for name in ("pseudo_labels", "pseudo_label_rounds", "accepted"))
         self.progress = Progress(
             epoch=state["epoch"],
             step=state["step"],
             totals=dict(state["totals"]),
-            # In states from before they were counted, every step logged everything.
-            num_logged=dict(state.get("num_logged", dict.fromkeys(state["totals"], state["step"]))),
+            num_logged=dict(state["num_logged"]),
             history=[dict(record) for record in state["history"]],
             pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
             pseudo_label_rounds=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.reporting.headline import headline, run_sentence
+from shiftcal.runs.reporting.tables import Cell, comparison_table
 
 
 def run_of(target: Predictions, name: str = "drl") -> RunContents:
@@ -45,6 +46,24 @@ def test_several_runs_name_the_best(binary: Callable[..., Predictions]) -> None:
     )
     both = run_of(binary([1.0, 1.0], [0, 0]), "both")
     assert "both is right most often" in headline([calibrated, both])
+
+
+def test_a_comparison_is_summed_up_by_its_table_not_by_the_runs_in_detail(
+    binary: Callable[..., Predictions],
+) -> None:
+    """One seed of one task was set against a table of all."""
+    cells = [
+        Cell(task, method, seed, {"accuracy": right, "expected_calibration_error": error})
+        for method, right, error in (("a", 0.7, 0.1), ("b", 0.6, 0.05), ("c", 0.7, 0.2))
+        for task in ("x", "y")
+        for seed in (0, 1)
+    ]
+    lucky = run_of(binary([1.0, 1.0], [0, 0]), "b")
+    sentence = headline([lucky, run_of(binary([1.0, 1.0], [1, 1]), "a")], comparison_table(cells))
+    expected = "On the target, over all tasks and seeds, a and c are most often right, and b is best calibrated."
+    assert sentence == expected
+    one_task = comparison_table([cell for cell in cells if cell.task == "x"])
+    assert "over all seeds, a and c" in headline([lucky], one_task)
 
 
 def test_several_runs_without_labels(binary: Callable[..., Predictions]) -> None:

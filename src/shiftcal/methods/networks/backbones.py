@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, UnknownNameError
 from shiftcal.core.vision_guard import import_timm
 from shiftcal.methods.networks.wide_resnet import parse_wide_resnet
-from shiftcal.target.clusters import common_units
 
 InputShape = tuple[int, ...]
 BackboneSpec = str | nn.Module
@@ -73,19 +72,6 @@ class Backbone(nn.Module):
         """Features (N, feature_dim)."""
         features: Tensor = self.body((inputs - self.mean) / self.deviation)
         return features.flatten(1)
-
-    @property
-    def representation_dim(self) -> int:
-        """Width of `representation`."""
-        return self.feature_dim if self.takes_images else self.mean.numel()
-
-    def representation(self, inputs: Tensor, features: Tensor) -> Tensor:
-        """What the structure of the data is looked for in: the features of images, features themselves otherwise.
-
-        Feature vectors were made by something that did not see the task, and show what the task's own layers have
-        already forgotten; pixels show little.
-        """
-        return features if self.takes_images else (inputs - self.mean) / common_units(self.deviation)
 
 
 @dataclass(frozen=True)

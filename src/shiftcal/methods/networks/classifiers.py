@@ -29,8 +29,6 @@ class Blueprint:
     """Backbone and head of another classifier, see `Classifier.weights`, that every classifier starts from."""
     initial_weights_know_target: bool = False
     """Whether that classifier was adapted to a target."""
-    for_prediction: bool = False
-    """Whether training is over, so that what served it alone is left out."""
 
 
 class Classifier(nn.Module):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from shiftcal.core.options import option
 from shiftcal.functional.self_training import growing_portion
-from shiftcal.methods.base import EpochOutlook
+from shiftcal.methods.base import TrainingView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,11 +20,11 @@ class GrowingRounds:
     first_portion: float = option(0.2, "of each class to select at first", above=0, at_most=1)
     last_portion: float = option(0.5, "of each class to select in the last epoch", above=0, at_most=1)
 
-    def portion(self, outlook: EpochOutlook) -> float | None:
+    def portion(self, view: TrainingView) -> float | None:
         """The portion to select before an epoch; None during the warm-up."""
         return growing_portion(
-            outlook.epoch,
-            outlook.num_epochs,
+            view.epoch,
+            view.num_epochs,
             warmup_share=self.warmup_share,
             first_portion=self.first_portion,
             last_portion=self.last_portion,

@@ -35,6 +35,8 @@ class RunContents:
     """Target data, with labels only if they were given for evaluation."""
     pseudo_labels: PseudoLabelRounds | None = None
     """What self-training took as labelled; None for other methods."""
+    verdicts: Sequence[str] = ()
+    """Sentences about the target, the most important first."""
     learning_curve: Curve = ()
     """Metrics of the target after each epoch; empty if none were asked for."""
 

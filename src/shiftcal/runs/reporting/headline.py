@@ -8,13 +8,19 @@ import numpy as np
 
 from shiftcal.metrics import accuracy, expected_calibration_error
 from shiftcal.runs.reporting.contents import RunContents
+from shiftcal.runs.reporting.tables import ALL_TASKS, ComparisonTable
 
 # Below this difference, in percentage points, a model's confidence is called right.
 TOLERANCE = 1.0
 
 
-def headline(runs: Sequence[RunContents]) -> str:
-    """One sentence for the whole report: what the run found or, of several, which one did best."""
+def headline(runs: Sequence[RunContents], table: ComparisonTable | None = None) -> str:
+    """One sentence for the whole report: what the run found, or which of several did best.
+
+    Of a comparison that is what its table says over all tasks and seeds, not what the runs do that are shown in detail.
+    """
+    if table is not None:
+        return comparison_sentence(table)
     if len(runs) == 1:
         return run_sentence(runs[0])
     accuracies, errors = {}, {}
@@ -32,6 +38,28 @@ def headline(runs: Sequence[RunContents]) -> str:
         if best == calibrated
         else f"{first}, and {calibrated} has the {second}."
     )
+
+
+def comparison_sentence(table: ComparisonTable) -> str:
+    """Which methods are best over all tasks and seeds, by the first block of the table."""
+    over = "over all tasks and seeds" if table.blocks[0].task == ALL_TASKS else "over all seeds"
+    parts = []
+    for column, words in (("accuracy", "most often right"), ("expected_calibration_error", "best calibrated")):
+        best = _best(table, column)
+        if best:
+            parts.append(f"{' and '.join(best)} {'is' if len(best) == 1 else 'are'} {words}")
+    if not parts:
+        return f"{len(table.methods)} methods on {len(table.blocks)} tasks."
+    return f"On the target, {over}, {', and '.join(parts)}."
+
+
+def _best(table: ComparisonTable, column: str) -> list[str]:
+    """Methods with the best mean of a metric; none where nothing can be compared."""
+    number = next((number for number, metric in enumerate(table.metrics) if metric.column == column), None)
+    if number is None:
+        return []
+    entries = (row[number] for row in table.blocks[0].rows)
+    return [method for method, entry in zip(table.methods, entries, strict=True) if entry and entry.best]
 
 
 def run_sentence(run: RunContents) -> str:

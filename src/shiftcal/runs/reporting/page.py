@@ -68,6 +68,7 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
         comparison=Markup(as_html(table)) if table else None,
         comparison_curves=mean_curves_section(curves),
         runs=runs,
+        headline=headline(runs, table),
         **(_run_parts(runs) if runs else {}),
     )
 
@@ -75,7 +76,7 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
     optional = (pseudo_labels_section(runs), learning_curve_section(runs))
     return {
-        "headline": headline(runs),
+        "verdicts": runs[0].verdicts if len(runs) == 1 else (),
         "sentences": [(run.name, run_sentence(run)) for run in runs] if len(runs) > 1 else [],
         "metric_names": REPORTED_METRICS,
         "metric_rows": metric_rows(runs),

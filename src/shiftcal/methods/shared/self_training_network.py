@@ -1,0 +1,136 @@
+"""What `drst` and `drssl` train: a classifier with a ratio, a label model, and perhaps a source reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shiftcal.core.options import option
+from shiftcal.data.domains import LabelledDomain
+from shiftcal.data.inputs import Inputs
+from shiftcal.methods.base import TrainingView
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
+from shiftcal.methods.shared.rounds import GrowingRounds
+from shiftcal.methods.shared.source_reference import new_source_reference
+from shiftcal.methods.shared.target_labels import LabelBuffers, fit_label_model
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, sampled_rows
+
+ClusterLabels = bool | Literal["auto"]
+
+
+class SelfTrainingNetwork(ClassifierWithRatio):
+    """A classifier with a ratio that labels the target itself."""
+
+    def __init__(self, blueprint: Blueprint, form: RatioForm, *, source_reference: bool) -> None:
+        super().__init__(blueprint, form)
+        backbone = self.task.backbone
+        structure_dim = backbone.feature_dim if backbone.takes_images else backbone.mean.numel()
+        self.labels = LabelBuffers(structure_dim, blueprint.num_classes)
+        self.reference: Classifier | None = None
+        if source_reference and backbone.takes_images:
+            self.reference = new_source_reference(blueprint)
+
+    def structure(self, inputs: Tensor, features: Tensor) -> Tensor:
+        """What clusters are looked for in, as of `Outputs.structure`."""
+        return features if self.task.backbone.takes_images else inputs
+
+    def observed(self, inputs: Tensor, logits: Tensor, features: Tensor) -> ObservedRows:
+        """Rows of a batch, given what the task network says of them or of views of them."""
+        tau = torch.sigmoid(-self.log_ratio(inputs, features))
+        return ObservedRows(logits, tau, self.structure(inputs, features))
+
+    def judged(self, inputs: Tensor, logits: Tensor) -> tuple[Tensor, ...]:
+        """Logits, and features of the reference where there is one: what the accuracy is judged by."""
+        return (logits,) if self.reference is None else (logits, self.reference(inputs)[1])
+
+    def uses_clusters(self, cluster_labels: ClusterLabels) -> bool:
+        """Whether clusters take part in labelling; with "auto" unless the network learns what is clustered."""
+        return not self.task.backbone.takes_images if cluster_labels == "auto" else cluster_labels
+
+    def fit_labels(
+        self, view: TrainingView, *, cluster_labels: ClusterLabels, correct_prior: bool
+    ) -> dict[str, Tensor]:
+        """Values of the buffers of this network for a label model of the target as it stands."""
+
+        def observe_batch(inputs: Tensor) -> tuple[Tensor, ...]:
+            logits, features = self.task(inputs)
+            rows = self.observed(inputs, logits, features)
+            assert rows.features is not None
+            logits, *reference = self.judged(inputs, logits)
+            return logits, rows.target_probability, rows.features, *reference
+
+        def observe(inputs: Inputs, rows: np.ndarray) -> ObservedRows:
+            return ObservedRows(*(values.double() for values in view.observe(observe_batch, inputs.subset(rows))))
+
+        def labelled(domain: LabelledDomain) -> tuple[ObservedRows, Tensor]:
+            rows = sampled_rows(len(domain))
+            return observe(domain.inputs, rows), torch.from_numpy(domain.labels[rows])
+
+        source, target = labelled(view.source), observe(view.target.inputs, sampled_rows(len(view.target)))
+        held_out = source if view.held_out is None else labelled(view.held_out)
+        evidence = ShiftEvidence(*source, *held_out, target, self.labels.known_before)
+        model, found = fit_label_model(
+            evidence,
+            by_clusters=self.uses_clusters(cluster_labels),
+            correct_prior=correct_prior and view.held_out is not None,
+        )
+        values: Mapping[str, Tensor] = self.labels.values(model, found)
+        return {f"labels.{name}": value for name, value in values.items()}
+
+    def label_scores(self, view: TrainingView) -> tuple[Tensor, Tensor]:
+        """log p and the log-probabilities of f b (N, C) of all target rows, in double precision."""
+
+        def score(inputs: Tensor) -> tuple[Tensor, Tensor]:
+            rows = self.observed(inputs, *self.task(inputs))
+            model = self.labels.model
+            robust = torch.log_softmax(model.scaling.scaled_logits(rows) + model.log_prior_correction, dim=-1)
+            return model.log_scores(rows), robust
+
+        scores, robust = view.observe(score, view.target.inputs)
+        return scores.double(), robust.double()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetAwareLabelling(GrowingRounds):
+    """Options of methods that label the target by a network of this kind, in rounds that grow."""
+
+    judges_apart: ClassVar[bool] = True
+
+    labelling: Literal["target-aware", "confidence"] = option(
+        "target-aware", "by scaled prediction, clusters and prior correction; or by the prediction, as in the paper"
+    )
+    cluster_labels: ClusterLabels = option(
+        "auto", "let the target's clusters take part in labelling; auto: unless the network learns what is clustered"
+    )
+    prior_correction: bool = option(
+        True, "label as if classes were as frequent as on the source, as far as there is a shift"
+    )
+    source_reference: bool = option(
+        True, "train a second network on the source alone, to judge the accuracy on images"
+    )
+
+    @property
+    def is_target_aware(self) -> bool:
+        """Whether labels are not by the prediction alone."""
+        return self.labelling == "target-aware"
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether networks for images get a source reference."""
+        return self.source_reference and self.is_target_aware
+
+    def fit_buffers(self, network: SelfTrainingNetwork, view: TrainingView) -> Mapping[str, Tensor]:
+        """The label model as the network stands; none during the warm-up."""
+        if self.portion(view) is None or not self.is_target_aware:
+            return {}
+        return network.fit_labels(view, cluster_labels=self.cluster_labels, correct_prior=self.prior_correction)
+
+    def before_adaptation(self, network: SelfTrainingNetwork) -> BeforeAdaptation | None:
+        """As it was found before the first pseudo-labels."""
+        return network.labels.known_before

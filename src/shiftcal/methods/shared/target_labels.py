@@ -1,0 +1,133 @@
+"""Pseudo-labels by the scaled prediction, the target's own clusters and its class frequencies.
+
+    p  proportional to f_c(x) q_c(x)^trust b_c
+
+f is the classifier's prediction, scaled so that its mean confidence on the target is the accuracy that is expected
+there (`shiftcal.target.scaling`), found anew before each epoch. q is the share of each class among the clusters of
+the target at x, and trust says how far they are believed (`shiftcal.target.estimators.combined`): where classes form
+no clusters or nothing was shifted, p is f. The clusters know of the target's own structure, which the source could
+not teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the
+paper's. The structure must be the data's own: clusters of features that the network learns along with its
+pseudo-labels confirm whatever these say.
+
+b corrects the prior (Berthelot et al., ICLR 2022, section 3.2, as distribution alignment): the frequency of each
+class on the source by the mean of p without b on the target, to the power of how far the shift changes what the
+classifier says. A shift makes some classes attract the rows of others, and self-training on that drives a network
+into a few of them. Where the shift is one of frequencies alone, the classifier says of each class what it said on the
+source, and b is 1. So it is where too few source rows are held out to tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shiftcal.functional.consistency import log_alignment
+from shiftcal.target.clusters import Clusters
+from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.estimators.combined import Combined
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
+from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """A fitted p."""
+
+    scaling: ConfidenceScaling
+    """That makes f of the classifier's logits."""
+    cluster_trust: Tensor
+    """Scalar: the power of q; 0 if clusters take no part."""
+    log_prior_correction: Tensor
+    """(C,) log b."""
+
+    def log_scores(self, rows: ObservedRows, weight: Tensor | float = 1.0) -> Tensor:
+        """log p (N, C), each row up to a constant; `weight` (N, 1) is that of q and b."""
+        scores = torch.log_softmax(self.scaling.scaled_logits(rows), dim=-1) + weight * self.log_prior_correction
+        clusters = self.scaling.clusters
+        if clusters is None or rows.features is None or not self.cluster_trust:
+            return scores
+        return scores + weight * self.cluster_trust * clusters.log_posteriors(rows.features)
+
+
+def fit_label_model(
+    evidence: ShiftEvidence, *, by_clusters: bool, correct_prior: bool
+) -> tuple[LabelModel, Diagnosis]:
+    """Find p, and the estimate of the accuracy that its sharpness rests on.
+
+    Args:
+        evidence: of both domains.
+        by_clusters: whether q takes part.
+        correct_prior: whether b does.
+    """
+    rule = Combined()
+    found = rule.diagnose(evidence)
+    scaling = fit_scaling(evidence, found.accuracy, rule.cluster_vote * found.trust)
+    like = evidence.target.logits
+    trust = like.new_tensor(found.trust if by_clusters else 0.0)
+    uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
+    if not correct_prior or len(evidence.held_out_labels) < rule.fewest_held_out:
+        return uncorrected, found
+    labels = evidence.source_labels
+    wanted = labels.bincount(minlength=evidence.num_classes) / len(labels)
+    predicted = torch.softmax(uncorrected.log_scores(evidence.target), dim=-1).mean(dim=0)
+    correction = rule.shift_degree(found.domain_auc) * log_alignment(wanted, predicted)
+    return LabelModel(scaling, trust, correction.to(like)), found
+
+
+class LabelBuffers(nn.Module):
+    """A label model as buffers of a network; flat until one was fitted."""
+
+    units: Tensor
+    centre: Tensor
+    centroids: Tensor
+    cluster_vote: Tensor
+    log_temperature: Tensor
+    cluster_trust: Tensor
+    log_prior_correction: Tensor
+    before_adaptation: Tensor
+
+    def __init__(self, structure_dim: int, num_classes: int) -> None:
+        super().__init__()
+        self.register_buffer("units", torch.ones(structure_dim))
+        self.register_buffer("centre", torch.zeros(structure_dim))
+        self.register_buffer("centroids", torch.zeros(num_classes, structure_dim))
+        for name in ("cluster_vote", "log_temperature", "cluster_trust"):
+            self.register_buffer(name, torch.zeros(()))
+        self.register_buffer("log_prior_correction", torch.zeros(num_classes))
+        # Accuracy and domain AUC; 0: the classifier was not trained on pseudo-labels yet.
+        self.register_buffer("before_adaptation", torch.zeros(2))
+
+    @property
+    def model(self) -> LabelModel:
+        """The label model that these buffers hold."""
+        clusters = Clusters(self.units, self.centre, self.centroids)
+        none = torch.zeros_like(self.log_temperature)
+        scaling = ConfidenceScaling(clusters, self.cluster_vote, self.log_temperature, none)
+        return LabelModel(scaling, self.cluster_trust, self.log_prior_correction)
+
+    @property
+    def known_before(self) -> BeforeAdaptation | None:
+        """What was known before the first pseudo-labels."""
+        return BeforeAdaptation(*self.before_adaptation.tolist()) if self.before_adaptation.any() else None
+
+    def values(self, model: LabelModel, found: Diagnosis) -> dict[str, Tensor]:
+        """What the buffers are to be for a label model; what was found first of all is remembered."""
+        scaling, clusters = model.scaling, model.scaling.clusters
+        assert clusters is not None
+        values = {
+            "units": clusters.units,
+            "centre": clusters.centre,
+            "centroids": clusters.centroids,
+            "cluster_vote": scaling.cluster_vote,
+            "log_temperature": scaling.log_temperature,
+            "cluster_trust": model.cluster_trust,
+            "log_prior_correction": model.log_prior_correction,
+        }
+        if self.known_before is None:
+            # An AUC that is not known counts as one of a shift that changes everything.
+            auc = 1.0 if found.domain_auc is None else found.domain_auc
+            values["before_adaptation"] = torch.tensor([found.accuracy, auc])
+        return values

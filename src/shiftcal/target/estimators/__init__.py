@@ -1,0 +1,30 @@
+"""Estimators of the accuracy on a target without its labels: one file each, listed here and nowhere else."""
+
+from __future__ import annotations
+
+from shiftcal.core.errors import UnknownNameError
+from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
+from shiftcal.target.estimators.base import AccuracyEstimator
+from shiftcal.target.estimators.cluster_agreement import ClusterAgreement
+from shiftcal.target.estimators.combined import Combined
+from shiftcal.target.estimators.difference_of_confidences import DifferenceOfConfidences
+from shiftcal.target.estimators.mean_confidence import MeanConfidence
+
+ESTIMATORS: dict[str, type[AccuracyEstimator]] = {
+    "average-thresholded-confidence": AverageThresholdedConfidence,
+    "cluster-agreement": ClusterAgreement,
+    "combined": Combined,
+    "difference-of-confidences": DifferenceOfConfidences,
+    "mean-confidence": MeanConfidence,
+}
+
+
+def estimator_class(name: str) -> type[AccuracyEstimator]:
+    """The estimator of that name.
+
+    Raises:
+        UnknownNameError: there is none; with the closest that there is.
+    """
+    if name not in ESTIMATORS:
+        raise UnknownNameError("estimator", name, ESTIMATORS)
+    return ESTIMATORS[name]

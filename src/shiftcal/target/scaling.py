@@ -1,0 +1,122 @@
+"""Confidence scaling: the mean confidence on the target brought to an accuracy, the density ratio deciding where.
+
+    log scale(x) = tau(x) (v u(x) - log T) - (1 - tau(x)) log T_source
+
+scales the logits of x. tau(x) = P(target | x) = 1 / (1 + R(x)) is the target probability, u(x) the share of the
+predicted class among the target's clusters at x, and v what that share weighs. T is a temperature for target-like
+inputs, chosen so that the mean confidence on the target is the accuracy that is expected there. Source-like inputs
+(tau -> 0) keep their logits: T_source is 1 unless the source matters too. Then it makes the mean confidence on
+held-out source rows what their labels say, for source rows that look like the target have their part of T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from scipy.optimize import brentq
+from torch import Tensor
+
+from shiftcal.target.clusters import Clusters, common_units, fit_clusters
+from shiftcal.target.evidence import ObservedRows, ShiftEvidence, calibration_gap, mean_confidence
+
+# Bounds of the search for log T: far beyond what any task needs.
+_LOG_TEMPERATURES = (-1.0, 8.0)
+# Of log T_source: more would be noise of the ratio, where domains can hardly be told apart.
+_SOURCE_LOG_TEMPERATURES = (-1.0, 1.0)
+_NUM_ROUNDS = 5
+_NEGLIGIBLE = 1e-3
+
+
+@dataclass(frozen=True)
+class ConfidenceScaling:
+    """A fitted scale; scalars are tensors, so that a network can keep them."""
+
+    clusters: Clusters | None
+    cluster_vote: Tensor
+    """v"""
+    log_temperature: Tensor
+    """log T"""
+    source_log_temperature: Tensor
+    """log T_source"""
+
+    def log_scale(self, rows: ObservedRows) -> Tensor:
+        """(N,) log of the factor for the logits of each row."""
+        return _log_scale(rows, self._votes(rows), self.log_temperature, self.source_log_temperature)
+
+    def scaled_logits(self, rows: ObservedRows) -> Tensor:
+        """(N, C)."""
+        return self.log_scale(rows).exp().unsqueeze(-1) * rows.logits
+
+    def _votes(self, rows: ObservedRows) -> Tensor:
+        return _votes(rows, self.clusters, self.cluster_vote)
+
+
+def fit_scaling(
+    evidence: ShiftEvidence, accuracy: float, cluster_vote: float = 0.0, *, keep_source: bool = False
+) -> ConfidenceScaling:
+    """The scaling whose mean confidence on the target is an accuracy.
+
+    Args:
+        evidence: of both domains.
+        accuracy: to be expected on the target.
+        cluster_vote: v; without features there is no vote.
+        keep_source: find T_source too.
+    """
+    held_out, target = evidence.held_out, evidence.target
+    clusters = None
+    if target.features is not None and evidence.source.features is not None:
+        units = common_units(evidence.source.features)
+        clusters = fit_clusters(target.features, target.probabilities, units)
+    vote = target.logits.new_tensor(cluster_vote)
+    on_target = _confidence_of(target, _votes(target, clusters, vote))
+    on_source = _confidence_of(held_out, _votes(held_out, clusters, vote))
+    wanted = mean_confidence(held_out.logits) + calibration_gap(held_out.logits, evidence.held_out_labels)
+
+    def log_temperature(source_log_temperature: float) -> float:
+        return _root(lambda value: on_target(value, source_log_temperature) - accuracy, _LOG_TEMPERATURES)
+
+    def source_log_temperature(value: float) -> float:
+        low, high = _SOURCE_LOG_TEMPERATURES
+        if on_source(value, low) - on_source(value, high) < _NEGLIGIBLE:
+            return 0.0
+        return _root(lambda own: on_source(value, own) - wanted, _SOURCE_LOG_TEMPERATURES)
+
+    of_source, of_target = 0.0, log_temperature(0.0)
+    for _ in range(_NUM_ROUNDS if keep_source else 0):
+        of_source = source_log_temperature(of_target)
+        of_target = log_temperature(of_source)
+    return ConfidenceScaling(clusters, vote, *target.logits.new_tensor([of_target, of_source]))
+
+
+def _votes(rows: ObservedRows, clusters: Clusters | None, cluster_vote: Tensor) -> Tensor:
+    """v u (N,)."""
+    if clusters is None or rows.features is None:
+        return torch.zeros_like(rows.target_probability)
+    posteriors = clusters.posteriors(rows.features)
+    return cluster_vote * posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1)
+
+
+def _log_scale(
+    rows: ObservedRows, votes: Tensor, log_temperature: Tensor | float, of_source: Tensor | float
+) -> Tensor:
+    tau = rows.target_probability
+    return tau * (votes - log_temperature) - (1 - tau) * of_source
+
+
+def _confidence_of(rows: ObservedRows, votes: Tensor) -> Callable[[float, float], float]:
+    """The mean confidence as a function of both temperatures."""
+    return lambda log_temperature, of_source: mean_confidence(
+        _log_scale(rows, votes, log_temperature, of_source).exp().unsqueeze(-1) * rows.logits
+    )
+
+
+def _root(surplus: Callable[[float], float], bounds: tuple[float, float]) -> float:
+    """Where a falling surplus is 0, or the bound that is nearest to it."""
+    low, high = bounds
+    if surplus(low) <= 0:
+        return low
+    if surplus(high) >= 0:
+        return high
+    return float(brentq(surplus, low, high, xtol=1e-6))

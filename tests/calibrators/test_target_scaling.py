@@ -1,0 +1,96 @@
+import pytest
+import torch
+from torch import Tensor
+
+from shiftcal.calibrators.base import CalibrationData
+from shiftcal.calibrators.target_scaling import TargetScaling
+from shiftcal.core.errors import UnknownNameError
+from shiftcal.methods.base import Outputs
+from shiftcal.target.rule import TrustRule
+
+CLASSES, DIM = 3, 6
+
+
+def outputs(num_rows: int, *, wrong: float, margin: float, shift: float, seed: int) -> tuple[Outputs, Tensor]:
+    """Clusters by class, moved by a shift; a share of the rows is classified wrongly."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(num_rows) % CLASSES
+    features = 5 * torch.eye(CLASSES, DIM)[labels] + torch.randn(num_rows, DIM, generator=generator) + shift
+    predicted = torch.where(torch.rand(num_rows, generator=generator) < wrong, (labels + 1) % CLASSES, labels)
+    logits = (margin + torch.rand(num_rows, 1, generator=generator)) * torch.eye(CLASSES)[predicted]
+    return Outputs(logits, torch.ones(num_rows), features), labels
+
+
+@pytest.fixture
+def data() -> CalibrationData:
+    source, labels = outputs(300, wrong=0.02, margin=4.0, shift=0.0, seed=0)
+    target, _ = outputs(400, wrong=0.3, margin=3.0, shift=1.5, seed=1)
+    return CalibrationData(source, labels, target, CLASSES)
+
+
+def confidence(logits: Tensor) -> float:
+    return float(torch.softmax(logits.double(), dim=-1).amax(dim=-1).mean())
+
+
+def test_confidence_on_the_target_becomes_the_estimated_accuracy(data: CalibrationData) -> None:
+    calibrator = TargetScaling()
+    state = calibrator.fit(data)
+    found = calibrator.diagnose(data)
+    assert found is not None
+    assert data.target is not None
+    assert found.accuracy == pytest.approx(0.7, abs=0.04)
+    scaled = calibrator.calibrate(data.target, state)
+    assert confidence(scaled) == pytest.approx(found.accuracy, abs=1e-3)
+    assert torch.equal(scaled.argmax(dim=-1), data.target.logits.argmax(dim=-1))
+    # The source keeps most of its own.
+    assert confidence(calibrator.calibrate(data.source, state)) > 0.9
+
+
+def test_its_own_ratio_tells_the_domains_apart_and_that_of_the_model_is_kept(data: CalibrationData) -> None:
+    calibrator = TargetScaling(ratio_bound=5.0)
+    state = calibrator.fit(data)
+    assert data.target is not None
+    source, target = (calibrator.density_ratio(part, state) for part in (data.source, data.target))
+    assert 1 / 5 <= float(target.median()) < 1 < float(source.median()) <= 5.001
+    modelled = data.source._replace(density_ratio=torch.full((300,), 2.0))
+    state = calibrator.fit(CalibrationData(modelled, data.source_labels, data.target, CLASSES))
+    assert torch.equal(calibrator.density_ratio(modelled, state), modelled.density_ratio)
+    forced = TargetScaling(ratio="logistic").fit(CalibrationData(modelled, data.source_labels, data.target, CLASSES))
+    assert "ratio_slope" in forced
+
+
+def test_a_model_that_is_too_unsure_gets_the_temperature_that_the_source_asks_for() -> None:
+    source, labels = outputs(300, wrong=0.02, margin=0.5, shift=0.0, seed=0)
+    target, _ = outputs(300, wrong=0.02, margin=0.5, shift=0.0, seed=1)
+    calibrator = TargetScaling()
+    state = calibrator.fit(CalibrationData(source, labels, target, CLASSES))
+    assert state["temperature"] < 0.5
+    assert confidence(calibrator.calibrate(target, state)) > 0.9
+
+
+def test_without_a_target_nothing_is_scaled(data: CalibrationData) -> None:
+    calibrator = TargetScaling()
+    alone = CalibrationData(data.source, data.source_labels, None, CLASSES)
+    assert calibrator.diagnose(alone) is None
+    assert torch.equal(calibrator.calibrate(data.source, calibrator.fit(alone)), data.source.logits)
+
+
+def test_the_estimator_is_an_option_and_gets_the_constants_of_the_rule(data: CalibrationData) -> None:
+    by_confidence = TargetScaling(estimator="mean-confidence")
+    found = by_confidence.diagnose(data)
+    assert found is not None
+    assert data.target is not None
+    assert found.accuracy == pytest.approx(confidence(data.target.logits), abs=1e-6)
+    chosen = TargetScaling(absent_frequency=0.3, full_purity=0.9).accuracy_estimator()
+    assert isinstance(chosen, TrustRule)
+    assert (chosen.absent_frequency, chosen.full_purity) == (0.3, 0.9)
+    with pytest.raises(UnknownNameError, match="mean-confidence"):
+        TargetScaling(estimator="mean-confidnce").fit(data)
+
+
+def test_the_vote_of_clusters_is_half_of_a_log_unit_at_full_trust(data: CalibrationData) -> None:
+    state = TargetScaling().fit(data)
+    found = TargetScaling().diagnose(data)
+    assert found is not None
+    assert found.trust == 1
+    assert float(state["cluster_vote"]) == pytest.approx(0.5)

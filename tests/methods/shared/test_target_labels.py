@@ -1,0 +1,97 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from shiftcal.methods.shared.target_labels import LabelBuffers, LabelModel, fit_label_model
+from shiftcal.target.clusters import Clusters
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
+from shiftcal.target.scaling import ConfidenceScaling
+
+CLASSES, DIM = 3, 6
+
+
+def rows(
+    num_rows: int, *, seed: int, margin: float = 4.0, attracted: float = 0.0
+) -> tuple[ObservedRows, torch.Tensor]:
+    """Clusters by class; a share of the rows of the others is taken for class 0."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(num_rows) % CLASSES
+    features = 5 * torch.eye(CLASSES, DIM)[labels] + torch.randn(num_rows, DIM, generator=generator)
+    taken = torch.rand(num_rows, generator=generator) < attracted
+    predicted = torch.where(taken, 0, labels)
+    logits = (margin + torch.rand(num_rows, 1, generator=generator)) * torch.eye(CLASSES)[predicted]
+    return ObservedRows(logits.double(), torch.full((num_rows,), 0.8).double(), features.double()), labels
+
+
+@pytest.fixture
+def evidence() -> ShiftEvidence:
+    source = rows(300, seed=0, margin=6.0)
+    return ShiftEvidence(*source, *rows(60, seed=1, margin=6.0), rows(300, seed=2, attracted=0.4)[0])
+
+
+def test_the_scores_by_hand() -> None:
+    """log f + w (trust log q + log b)."""
+    clusters = Clusters(torch.ones(()), torch.zeros(2), torch.eye(2))
+    scaling = ConfidenceScaling(clusters, *torch.tensor([0.0, 0.7, 0.0]))
+    correction = torch.tensor([0.3, -0.2])
+    observed = ObservedRows(torch.tensor([[2.0, 1.0]]), torch.ones(1), torch.tensor([[1.0, 0.5]]))
+    f = (torch.tensor([[2.0, 1.0]]) * torch.exp(torch.tensor(-0.7))).log_softmax(-1)
+    q = clusters.log_posteriors(torch.tensor([[1.0, 0.5]]))
+    for weight in (1.0, 0.5, 0.0):
+        expected = f + weight * (0.6 * q + correction)
+        found = LabelModel(scaling, torch.tensor(0.6), correction).log_scores(observed, weight)
+        torch.testing.assert_close(found, expected)
+    without = LabelModel(scaling, torch.tensor(0.0), correction).log_scores(observed)
+    torch.testing.assert_close(without, f + correction)
+
+
+def test_f_has_the_confidence_that_the_accuracy_merits(evidence: ShiftEvidence) -> None:
+    model, found = fit_label_model(evidence, by_clusters=False, correct_prior=False)
+    confidence = torch.softmax(model.log_scores(evidence.target), dim=-1).amax(dim=-1).mean()
+    assert float(confidence) == pytest.approx(found.accuracy, abs=1e-4)
+    assert found.accuracy == pytest.approx(0.73, abs=0.04)
+
+
+def test_clusters_and_prior_correction_mend_labels(evidence: ShiftEvidence) -> None:
+    labels = torch.arange(300) % CLASSES
+
+    def right(**parts: bool) -> float:
+        model, _ = fit_label_model(evidence, **parts)
+        return float((model.log_scores(evidence.target).argmax(dim=-1) == labels).double().mean())
+
+    plain = right(by_clusters=False, correct_prior=False)
+    assert right(by_clusters=True, correct_prior=False) > plain + 0.2
+    model, _ = fit_label_model(evidence, by_clusters=False, correct_prior=True)
+    # Class 0 attracts the rows of others: less of it, more of them.
+    assert model.log_prior_correction[0] < -0.3
+    assert (model.log_prior_correction[1:] > 0).all()
+
+
+def test_prior_correction_is_by_the_frequencies_of_the_source(evidence: ShiftEvidence) -> None:
+    """log(frequency on the source / mean probability on the target), to the power of the degree of the shift."""
+    half_a_shift = replace(evidence, before_adaptation=BeforeAdaptation(0.7, 0.575))
+    plain, _ = fit_label_model(half_a_shift, by_clusters=False, correct_prior=False)
+    model, found = fit_label_model(half_a_shift, by_clusters=False, correct_prior=True)
+    assert found.domain_auc == 0.575
+    mean = torch.softmax(plain.log_scores(evidence.target), dim=-1).mean(dim=0)
+    expected = 0.5 * (torch.full((3,), 1 / 3).double() / mean).log()
+    torch.testing.assert_close(model.log_prior_correction, expected, atol=1e-4, rtol=0)
+
+
+def test_with_too_few_held_out_rows_the_prior_is_left_alone(evidence: ShiftEvidence) -> None:
+    few = replace(evidence, held_out=rows(9, seed=1)[0], held_out_labels=torch.arange(9) % 3)
+    assert not fit_label_model(few, by_clusters=False, correct_prior=True)[0].log_prior_correction.any()
+
+
+def test_buffers_hold_the_label_model_and_remember_the_time_before(evidence: ShiftEvidence) -> None:
+    buffers = LabelBuffers(DIM, CLASSES).double()
+    assert buffers.known_before is None
+    model, found = fit_label_model(evidence, by_clusters=True, correct_prior=True)
+    for name, value in buffers.values(model, found).items():
+        buffers.get_buffer(name).copy_(value)
+    torch.testing.assert_close(buffers.model.log_scores(evidence.target), model.log_scores(evidence.target))
+    known = buffers.known_before
+    assert known is not None
+    assert [known.accuracy, known.domain_auc] == pytest.approx([found.accuracy, found.domain_auc])
+    assert "before_adaptation" not in buffers.values(model, replace(found, accuracy=0.1))
