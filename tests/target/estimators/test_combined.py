@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import torch
 
+from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity
 from shiftcal.target.evidence import BeforeAdaptation, mean_confidence
 
@@ -86,8 +87,21 @@ def test_too_few_held_out_rows_are_said_to_be_too_few(make_rows: Make, make_evid
     found = Combined().diagnose(make_evidence(target, held_out=make_rows(9, seed=1)))
     assert found.domain_auc is None
     assert "too few source rows were held out" in found.verdict()
-    enough = Combined().diagnose(make_evidence(target, held_out=make_rows(12, seed=1)))
+    enough = Combined().diagnose(make_evidence(target, held_out=make_rows(11, seed=1)))
     assert enough.domain_auc is not None
+
+
+def test_a_held_out_row_weighs_at_most_ten_times_as_much_as_on_average(make_rows: Make, make_evidence: Make) -> None:
+    """Class 0 is predicted twenty times as often on the target as on the source."""
+    rows, labels = make_rows(4000, least_margin=4, seed=1)
+    rare = (labels != 0) | (torch.arange(4000) % 64 == 0)
+    held_out = replace(rows, logits=rows.logits[rare], features=None), labels[rare]
+    target, own = make_rows(2000, least_margin=3, seed=2)
+    often = replace(target, logits=target.logits[(own == 0) | (torch.arange(2000) % 40 == 1)], features=None)
+    expected = domain_auc_of_outputs(held_out[0].logits, often.logits, fewest=10, largest_weight=10.0)
+    found = Combined().diagnose(make_evidence(often, held_out=held_out))
+    assert found.domain_auc == expected
+    assert domain_auc_of_outputs(held_out[0].logits, often.logits, fewest=10, largest_weight=8.0) != expected
 
 
 def test_with_outputs_alone_the_thresholded_confidence_bears_witness(make_rows: Make, make_evidence: Make) -> None:
