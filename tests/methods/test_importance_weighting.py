@@ -5,13 +5,14 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.methods.base import RATIO, TASK
-from shiftcal.methods.importance_weighting import ImportanceWeighting, WeightedNetwork
+from shiftcal.methods.importance_weighting import ImportanceWeighting
 from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
 
-def claiming_a_shift(network: WeightedNetwork) -> WeightedNetwork:
+def claiming_a_shift(network: ClassifierWithRatio) -> ClassifierWithRatio:
     """A ratio head that does not start at ratio one."""
     assert network.ratio is not None
     with torch.no_grad():

@@ -22,8 +22,9 @@ def read(tmp_path: Path, text: str) -> RunConfig:
     return read_config(path)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("calibrator", [None, *CALIBRATORS])
+@pytest.mark.parametrize(
+    ("method", "calibrator"), [*((name, None) for name in METHODS), *(("source-only", name) for name in CALIBRATORS)]
+)
 def test_what_a_run_writes_can_be_run_again(tmp_path: Path, method: str, calibrator: str | None) -> None:
     config = RunConfig(
         source="digits/mnist",

@@ -21,24 +21,6 @@ from torch import Tensor
 from shiftcal.functional.predictive import centred, one_hot, robust_probabilities
 
 
-def dual_objective(
-    source_logits: Tensor,
-    source_labels: Tensor,
-    target_logits: Tensor,
-    target_density_ratio: Tensor,
-) -> Tensor:
-    """The dual L for r = 0, as a scalar.
-
-    Args:
-        source_logits: (N, C) z on source inputs.
-        source_labels: (N,) class numbers.
-        target_logits: (M, C) z on target inputs.
-        target_density_ratio: (M,) R on target inputs.
-    """
-    matched = centred(source_logits).gather(-1, source_labels.unsqueeze(-1)).mean()
-    return target_potential(target_logits, target_density_ratio) - matched
-
-
 def target_potential(logits: Tensor, density_ratio: Tensor, *, class_regularization: float = 0.0) -> Tensor:
     """E_target[ (1 + r) logsumexp(R z / (1 + r)) ], whose gradient in R is f . z with f the inference form.
 

@@ -1,30 +1,23 @@
-"""Distributionally robust learning with a density ratio learned together with the task: Algorithm 1 of the paper.
+"""Distributionally robust learning with a density ratio learned together with the task.
 
 Wang et al., "Learning Calibrated Uncertainties for Domain Shift: A Distributionally Robust Learning Approach",
 IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7, Algorithm 1.
 
     ratio update   domain binary cross-entropy + E_target[logsumexp(R z)], z held fixed
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
-    prediction     softmax(R z / (1 + r))
+    prediction     softmax(R z / (1 + r)),   log R = strength * bounded domain logit
 
-How strongly the ratio acts decides whether this helps: log R = strength times a domain logit that is bounded by the
-logarithm of `ratio_bound`. A ratio that learns freely tells the domains apart without a doubt, sits at its bound on
-nearly every input, and makes predictions on the target as uncertain as the bound allows; the default bound keeps it
-mild. To have the strength found on the target itself, put the calibrator `target-scaling` behind any method.
-
-A density ratio has mean one over the target: E_target[P_source / P_target] = 1. The dual term is given R divided by
-its mean over the target batch, so that it can make some target inputs count as less source-like than others, but
-not all of them. Nothing else would keep R from falling and z from growing without end, since the task fixes R z only.
-
-By default the ratio is a head on the task network's features, which it does not change; the paper's own separate
-ratio network is `ratio_network="separate"`.
+A ratio that learns freely sits at its bound, so the bound decides how unsure predictions on the target can become; to
+have that found on the target, put the calibrator `target-scaling` behind any method. The dual term is given R divided
+by its mean over the target batch: E_target[P_source / P_target] = 1, and without it R would fall and z grow without
+end, since the task fixes R z only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal
 
 import torch
 from torch import Tensor
@@ -37,16 +30,8 @@ from shiftcal.functional.density_ratio import density_ratio, domain_loss
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import robust_logits
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.methods.networks.classifiers import (
-    Blueprint,
-    DomainOutputs,
-    frozen_statistics,
-    observed,
-    uses_batch_statistics,
-)
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
-
-RatioNetworkT = TypeVar("RatioNetworkT", bound=ClassifierWithRatio)
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_features
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNetworkT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,22 +67,15 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     def training_step(self, network: RatioNetworkT, batch: Batch) -> Iterator[Update]:
         """Algorithm 1: the ratio from both terms of the joint loss, then the task with the new ratio."""
-        logits, features = network.task(batch.source_inputs)
-        if uses_batch_statistics(network.task):
-            # Target features are taken with running statistics; with others for the source, the ratio would tell
-            # the two kinds of statistics apart instead of the domains.
-            _, features = observed(network.task, batch.source_inputs)
+        logits, features = task_features(network.task, batch.source_inputs)
         if batch.target_inputs is not None:
             target = DomainOutputs(*observed(network.task, batch.target_inputs))
             yield self.ratio_update(network, batch, features.detach(), target)
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.source_inputs, features)
         robust = self.robust_logits(logits.detach(), log_ratio)
-        yield Update(
-            TASK,
-            self.task_loss(logits, batch.source_labels, log_ratio),
-            {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": log_ratio.exp().mean()},
-        )
+        logged = {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": log_ratio.exp().mean()}
+        yield Update(TASK, self.task_loss(logits, batch.source_labels, log_ratio), logged)
 
     def ratio_update(
         self, network: RatioNetworkT, batch: Batch, source_features: Tensor, target: DomainOutputs
@@ -112,15 +90,11 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         ratio = density_ratio(target_log, self.ratio_strength)
         relative = ratio / mean_over_batch(ratio)
         dual = target_potential(target.logits, relative, class_regularization=self.class_regularization)
-        return Update(
-            RATIO,
-            telling_apart + self.dual_weight * dual,
-            {"domain_loss": telling_apart, "target_ratio": target_log.exp().mean()},
-        )
+        logged = {"domain_loss": telling_apart, "target_ratio": target_log.exp().mean()}
+        return Update(RATIO, telling_apart + self.dual_weight * dual, logged)
 
-    def ratio_source_weights(self, batch: Batch) -> Tensor | None:
+    def ratio_source_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
         """Weights (N,) of the labelled rows of a batch in the ratio's loss, of mean one; None: all alike."""
-        del batch
         return None
 
     def task_loss(self, logits: Tensor, labels: Tensor, log_ratio: Tensor) -> Tensor:

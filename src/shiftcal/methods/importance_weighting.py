@@ -15,34 +15,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
-from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
+from shiftcal.functional.density_ratio import density_ratio, domain_loss
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.methods.networks.classifiers import (
-    Blueprint,
-    Classifier,
-    DomainClassifier,
-    observed,
-    uses_batch_statistics,
-)
-
-
-class WeightedNetwork(nn.Module):
-    """A classifier and, where there is a target, a ratio head on its features."""
-
-    def __init__(self, blueprint: Blueprint, ratio_hidden: int) -> None:
-        super().__init__()
-        self.task = Classifier(blueprint)
-        self.ratio = DomainClassifier(self.task.backbone.feature_dim, ratio_hidden) if blueprint.has_target else None
+from shiftcal.methods.networks.classifiers import Blueprint, observed, task_features
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportanceWeighting(Method[WeightedNetwork]):
+class ImportanceWeighting(Method[ClassifierWithRatio]):
     """Source cross-entropy weighted by P_target / P_source from a domain classifier."""
 
     flattening: float = option(1.0, "exponent of the weights; 0 weights all alike", at_least=0, at_most=1)
@@ -51,11 +37,11 @@ class ImportanceWeighting(Method[WeightedNetwork]):
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio head, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio head", above=0)
 
-    def build(self, blueprint: Blueprint) -> WeightedNetwork:
+    def build(self, blueprint: Blueprint) -> ClassifierWithRatio:
         """A classifier with a ratio head."""
-        return WeightedNetwork(blueprint, self.ratio_hidden)
+        return ClassifierWithRatio(blueprint, RatioForm(self.ratio_hidden, self.ratio_bound))
 
-    def optimizers(self, network: WeightedNetwork) -> dict[str, OptimizerPlan]:
+    def optimizers(self, network: ClassifierWithRatio) -> dict[str, OptimizerPlan]:
         """Task and ratio, each with its own optimiser."""
         plans = {TASK: self.optimizer_plan(network.task.parameters())}
         if network.ratio is not None:
@@ -64,28 +50,20 @@ class ImportanceWeighting(Method[WeightedNetwork]):
             )
         return plans
 
-    def training_step(self, network: WeightedNetwork, batch: Batch) -> Iterator[Update]:
+    def training_step(self, network: ClassifierWithRatio, batch: Batch) -> Iterator[Update]:
         """The ratio, then the task with the new weights."""
-        logits, features = network.task(batch.source_inputs)
-        if uses_batch_statistics(network.task):
-            # As for the target, or the head would tell two kinds of statistics apart instead of the domains.
-            _, features = observed(network.task, batch.source_inputs)
+        logits, features = task_features(network.task, batch.source_inputs)
         if batch.target_inputs is not None:
             _, target_features = observed(network.task, batch.target_inputs)
-            source, target = (self._domain_logit(network, values) for values in (features, target_features))
-            telling_apart = domain_loss(source, target)
+            source = network.log_ratio(batch.source_inputs, features)
+            telling_apart = domain_loss(source, network.log_ratio(batch.target_inputs, target_features))
             yield Update(RATIO, telling_apart, {"domain_loss": telling_apart})
-        weights = density_ratio(self._domain_logit(network, features), -self.flattening).detach()
+        weights = density_ratio(network.log_ratio(batch.source_inputs, features), -self.flattening).detach()
         losses = cross_entropy(logits, batch.source_labels, reduction="none")
         loss = (weights / mean_over_batch(weights) * losses).mean()
         yield Update(TASK, loss, {"task_loss": loss})
 
-    def predict(self, network: WeightedNetwork, inputs: Tensor) -> Outputs:
+    def predict(self, network: ClassifierWithRatio, inputs: Tensor) -> Outputs:
         """The logits as they are, and the ratio that the weights come from."""
         logits, features = network.task(inputs)
-        return Outputs(logits, density_ratio(self._domain_logit(network, features), 1.0), features)
-
-    def _domain_logit(self, network: WeightedNetwork, features: Tensor) -> Tensor:
-        if network.ratio is None:
-            return features.new_zeros(len(features))
-        return bounded_domain_logit(network.ratio(features.detach()), self.ratio_bound)
+        return Outputs(logits, network.log_ratio(inputs, features).exp(), features)

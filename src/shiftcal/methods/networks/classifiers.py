@@ -184,6 +184,16 @@ def observed(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
     return logits, features
 
 
+def task_features(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits of source inputs in training, and their features as those of the target are taken (`observed`).
+
+    Under batch normalisation features of the source by batch statistics and of the target by running ones differ: a
+    ratio would tell the two kinds of statistics apart instead of the domains.
+    """
+    logits, features = network(inputs)
+    return (logits, observed(network, inputs)[1]) if uses_batch_statistics(network) else (logits, features)
+
+
 def through_fixed(layer: nn.Linear, features: Tensor) -> Tensor:
     """What a layer gives, for a loss that is to move what comes before the layer and not the layer itself."""
     return linear(features, layer.weight.detach(), layer.bias.detach())

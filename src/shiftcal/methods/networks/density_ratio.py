@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -42,3 +42,6 @@ class ClassifierWithRatio(nn.Module):
         own_backbone = "backbone" in self.ratio
         features = self.ratio["backbone"](inputs) if own_backbone else task_features.detach()
         return bounded_domain_logit(self.ratio["head"](features), self.bound)
+
+
+RatioNetworkT = TypeVar("RatioNetworkT", bound=ClassifierWithRatio)

@@ -1,0 +1,101 @@
+"""The command line: a table of commands, each a few lines around a function of the library."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from shiftcal import __version__
+from shiftcal.core.errors import ShiftcalError, TrainingInterrupted
+from shiftcal.faces.cli.comparisons import (
+    compare_command,
+    declare_compare,
+    declare_list,
+    declare_report,
+    list_command,
+    report_command,
+)
+from shiftcal.faces.cli.predictions import (
+    calibrate_command,
+    declare_calibrate,
+    declare_evaluate,
+    declare_predict,
+    evaluate_command,
+    predict_command,
+)
+from shiftcal.faces.cli.runs import (
+    declare_demo,
+    declare_fit,
+    declare_run,
+    demo_command,
+    fit_command,
+    run_command,
+)
+
+_INPUT_ERROR = 2
+_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0, 2 for an error of the input, 130 if interrupted."""
+    parser = build_parser()
+    parsed = parser.parse_args(arguments)
+    try:
+        parsed.run(parsed)
+    except TrainingInterrupted as interruption:
+        again = "with --resume " if hasattr(parsed, "resume") else ""
+        print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)
+        return _INTERRUPTED
+    except ShiftcalError as error:
+        print(f"shiftcal: {error}", file=sys.stderr)
+        return _INPUT_ERROR
+    except KeyboardInterrupt:
+        print("\nshiftcal: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        sys.stderr.close()
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="shiftcal",
+        description="Classifiers whose probabilities can be trusted on data unlike their training data.",
+    )
+    parser.add_argument("--version", action="version", version=f"shiftcal {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        subparser = commands.add_parser(name, help=command.summary, description=command.summary)
+        command.declare(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+class Command(NamedTuple):
+    """An entry of the table of commands."""
+
+    summary: str
+    declare: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], None]
+
+
+COMMANDS: dict[str, Command] = {
+    "demo": Command(
+        "compare three methods on digits that ship inside packages, and write a report", declare_demo, demo_command
+    ),
+    "fit": Command("train on labelled source and unlabelled target data", declare_fit, fit_command),
+    "run": Command("the same, by a configuration file", declare_run, run_command),
+    "predict": Command("probabilities and density ratios for new data", declare_predict, predict_command),
+    "calibrate": Command(
+        "trustworthy probabilities on a target, from a trained model's predictions",
+        declare_calibrate,
+        calibrate_command,
+    ),
+    "evaluate": Command("metrics on labelled data", declare_evaluate, evaluate_command),
+    "compare": Command("methods x tasks x seeds on equal terms", declare_compare, compare_command),
+    "report": Command("make the report of runs or of a comparison again", declare_report, report_command),
+    "list": Command("what there is to choose from", declare_list, list_command),
+}

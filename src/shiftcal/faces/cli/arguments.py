@@ -1,0 +1,52 @@
+"""Arguments that several commands share, and how numbers are printed."""
+
+from __future__ import annotations
+
+import argparse
+
+SPEC_HELP = "a folder, an image list, an npz/npy file or a catalog name (`shiftcal list datasets`)"
+
+
+def declare_settings(
+    parser: argparse.ArgumentParser, owners: str = "the method, the calibrator (calibrator.KEY if in doubt)"
+) -> None:
+    """`--set`."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"an option of {owners} or of training; see `shiftcal list`",
+    )
+
+
+def declare_learning_curve(parser: argparse.ArgumentParser) -> None:
+    """`--learning-curve`."""
+    parser.add_argument(
+        "--learning-curve",
+        action="store_true",
+        help="evaluate the labelled test data after each epoch of training too; changes nothing else",
+    )
+
+
+def declare_download(parser: argparse.ArgumentParser) -> None:
+    """`--download`."""
+    parser.add_argument("--download", action="store_true", help="fetch catalog data sets that are absent")
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    return value
+
+
+def print_metrics(metrics: object) -> None:
+    """Numbers by domain and name, one in a line."""
+    assert isinstance(metrics, dict)
+    for domain, numbers in metrics.items():
+        print(f"{domain}:")
+        for name, value in numbers.items():
+            written = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value).lower()
+            print(f"  {name:<32}{written}")

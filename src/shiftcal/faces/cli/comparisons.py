@@ -1,0 +1,109 @@
+"""Commands on many runs: compare, report; and list."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from shiftcal.faces.cli.arguments import (
+    declare_download,
+    declare_learning_curve,
+    declare_settings,
+    positive,
+)
+
+
+def declare_compare(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `compare`."""
+    parser.add_argument(
+        "--tasks", required=True, metavar="T,..", help="suites (`shiftcal list tasks`) or 'SOURCE->TARGET[@TEST]'"
+    )
+    parser.add_argument(
+        "--methods",
+        required=True,
+        metavar="M,..",
+        help="METHOD[key=value;..]+CALIBRATOR[key=value;..], or less of it",
+    )
+    parser.add_argument("--seeds", type=positive, default=3, help="runs of each method on each task")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder; what is finished there is kept"
+    )
+    parser.add_argument("--backbone", default="auto", metavar="NAME", help="the same for every method")
+    parser.add_argument("--image-size", type=positive, help="side that images are brought to")
+    parser.add_argument("--jobs", type=positive, default=1, help="processes that train at the same time")
+    declare_settings(parser, "every method")
+    declare_learning_curve(parser)
+    declare_download(parser)
+
+
+def compare_command(arguments: argparse.Namespace) -> None:
+    """`shiftcal compare`."""
+    from shiftcal.runs.comparison import ComparisonPlan, parse_contenders, run_comparison
+    from shiftcal.runs.reporting import as_text
+    from shiftcal.runs.tasks import parse_tasks
+
+    plan = ComparisonPlan(
+        tasks=tuple(parse_tasks(arguments.tasks)),
+        contenders=parse_contenders(arguments.methods),
+        num_seeds=arguments.seeds,
+        backbone=arguments.backbone,
+        image_size=arguments.image_size,
+        settings=tuple(arguments.set),
+        download=arguments.download,
+    )
+    table = run_comparison(plan, arguments.out, jobs=arguments.jobs, learning_curves=arguments.learning_curve)
+    print(as_text(table))
+    print(f"report: {arguments.out / 'report.html'}")
+
+
+def declare_report(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `report`."""
+    parser.add_argument("folders", type=Path, nargs="+", metavar="RUN_OR_DIR", help="runs, or one comparison")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in the (first) folder")
+
+
+def report_command(arguments: argparse.Namespace) -> None:
+    """`shiftcal report`."""
+    from shiftcal.runs.comparison import find_cells, write_tables
+    from shiftcal.runs.experiment import read_contents
+    from shiftcal.runs.folder import RunFolder
+    from shiftcal.runs.reporting import write_report
+
+    first = arguments.folders[0]
+    path = arguments.out or first / "report.html"
+    cells = find_cells(first) if len(arguments.folders) == 1 else {}
+    if cells:
+        write_tables(first, cells, report=path)
+    else:
+        runs = [read_contents(RunFolder(folder)) for folder in arguments.folders]
+        if len({run.name for run in runs}) < len(runs):
+            runs = [replace(run, name=str(folder)) for run, folder in zip(runs, arguments.folders, strict=True)]
+        write_report(runs, path, title=" and ".join(str(folder) for folder in arguments.folders))
+    print(f"report: {path}")
+
+
+_LISTED = (
+    "methods",
+    "calibrators",
+    "compositions",
+    "estimators",
+    "datasets",
+    "backbones",
+    "metrics",
+    "tasks",
+    "training",
+)
+
+
+def declare_list(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `list`."""
+    parser.add_argument("what", choices=_LISTED)
+
+
+def list_command(arguments: argparse.Namespace) -> None:
+    """`shiftcal list`."""
+    from shiftcal.faces import listings
+
+    for line in getattr(listings, arguments.what)():
+        print(line)
