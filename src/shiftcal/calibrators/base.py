@@ -53,6 +53,8 @@ class CalibrationData:
     training_labels: Tensor | None = None
     judged: Judged | None = None
     before_adaptation: BeforeAdaptation | None = None
+    predicts_with_clusters: bool = False
+    """Whether the target's clusters have their say in what the model predicts already."""
 
     def evidence(self, *, with_features: bool = True) -> ShiftEvidence | None:
         """What the accuracy on the target is estimated from; None without a target.

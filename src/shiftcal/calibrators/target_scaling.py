@@ -66,7 +66,7 @@ class TargetScaling(TrustRule, Calibrator):
         }
         training, held_out, target = (self._rows(part, state) for part in (sources[-1], data.source, data.target))
         evidence = ShiftEvidence(training, data.source_labels, held_out, data.source_labels, target)
-        vote = self.cluster_vote * found.trust
+        vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.trust
         scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=self.keep_source)
         return state | _scaling_state(scaling)
 

@@ -92,12 +92,16 @@ class DistributionallyRobustSelfTraining(
     def predict(self, network: SelfTrainingNetwork, inputs: Tensor) -> Outputs:
         """As `drl`, together with clusters and prior correction where these take part."""
         outputs = super().predict(network, inputs)
-        if not (self.is_target_aware and network.uses_clusters(self.cluster_labels)):
+        if not self.predicts_with_clusters(network):
             return outputs
         rows = network.observed(inputs, outputs.logits, outputs.features)
         ratio = outputs.density_ratio
         weight = ((1 - ratio) / (1 + ratio)).clamp_min(0).unsqueeze(-1)
         return outputs._replace(logits=network.labels.model.log_scores(rows, weight))
+
+    def predicts_with_clusters(self, network: SelfTrainingNetwork) -> bool:
+        """Where they take part in labelling."""
+        return self.is_target_aware and network.uses_clusters(self.cluster_labels)
 
     def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
         """The classifier without its clusters, which would confirm themselves, and features of the reference."""

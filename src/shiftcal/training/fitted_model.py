@@ -139,6 +139,7 @@ class FittedModel:
             training_labels=labels,
             judged=judged,
             before_adaptation=self.recipe.method.before_adaptation(self.network),
+            predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
         )
 
     def _calibrated_outputs(self, outputs: Outputs) -> Outputs:
