@@ -49,7 +49,7 @@ SEMI_SUPERVISED_METRICS = {
 PRECISION_METRICS = {f"precision_at_{share}": f"surest {share:.0%}" for share in (0.1, 0.25, 0.5)}
 FIXMATCH, DRSSL = "fixmatch[unlabelled_multiple=3]", "drssl[unlabelled_multiple=3]"
 MISSING = "–"
-DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "drl": "#d55e00"}
+DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "source-only+target-scaling": "#d55e00"}
 CURVES = {"source-only": "#999999", "cbst": "#0072b2", "crst": "#009e73", "drst": "#d55e00"}
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/oracle_temperature.py FILE.csv COMPARISON...
 
-For each task and seed of comparisons with `source-only` and `drl`: the Brier score of `source-only` at the
-temperature that is best for it on the target's labels, and that of `drl`.
+For each task and seed of comparisons with `source-only` and target scaling: the Brier score of `source-only` at the
+temperature that is best for it on the target's labels, and that of target scaling.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def main(out: Path, comparisons: list[Path]) -> None:
     cells = {key: folder for path in comparisons for key, folder in find_cells(path).items()}
     with out.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["task", "seed", "oracle_temperature", "drl"])
+        writer.writerow(["task", "seed", "oracle_temperature", "target_scaling"])
         for (task, method, seed), folder in cells.items():
-            if method != "drl":
+            if method != "source-only+target-scaling":
                 continue
             plain = load_predictions(cells[task, "source-only", seed].target_predictions)
             robust = load_predictions(folder.target_predictions)

@@ -170,7 +170,7 @@ def measure(shift: Shift) -> Iterator[dict[str, Any]]:
         "source-only+temperature": AdaptiveClassifier("source-only", "temperature").fit(
             inputs, shift.source_labels, target
         ),
-        "drl": AdaptiveClassifier("drl").fit(inputs, shift.source_labels, target),
+        "calibrated": AdaptiveClassifier("calibrated").fit(inputs, shift.source_labels, target),
         "logistic regression": linear,
         "logistic regression+ShiftCalibrator": ShiftCalibrator(linear).fit(
             inputs[held_out], shift.source_labels[held_out], target

@@ -21,7 +21,7 @@ from shiftcal.runs.comparison import find_cells
 from shiftcal.runs.predictions import load_predictions
 from shiftcal.target.prediction_sets import Conformity, conformity
 
-METHODS = ("source-only", "source-only+temperature", "drl")
+METHODS = ("source-only", "source-only+temperature", "source-only+target-scaling")
 COVERAGES = (0.8, 0.9, 0.95)
 
 

@@ -19,7 +19,7 @@ from shiftcal.runs.predictions import Predictions, load_predictions
 SHOWN = {
     "source-only": "ordinary training",
     "source-only+temperature": "temperature scaling",
-    "drl": "shiftcal (DRL)",
+    "source-only+target-scaling": "shiftcal (target scaling)",
 }
 
 

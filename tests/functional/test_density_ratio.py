@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
-from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
+from shiftcal.functional.density_ratio import bounded_domain_logit, domain_loss, ratio_from_logit
 
 
 def test_bounded_logit_is_the_identity_near_zero_and_stays_within_the_bound() -> None:
@@ -27,8 +27,8 @@ def test_ratio_of_two_gaussians_is_recovered_by_the_logit_that_minimises_the_los
 
 def test_strength_scales_the_log_ratio() -> None:
     logit = torch.linspace(-3, 3, 7, dtype=torch.float64)
-    assert density_ratio(logit, 0.0).tolist() == [1.0] * 7
-    torch.testing.assert_close(density_ratio(logit, 0.5), density_ratio(logit, 1.0).sqrt())
+    assert ratio_from_logit(logit, 0.0).tolist() == [1.0] * 7
+    torch.testing.assert_close(ratio_from_logit(logit, 0.5), ratio_from_logit(logit, 1.0).sqrt())
 
 
 def test_domain_loss_by_hand_and_independent_of_batch_sizes() -> None:
@@ -51,5 +51,5 @@ def test_weights_of_samples_stay_within_their_domain() -> None:
 
 def test_gradcheck() -> None:
     logit = torch.linspace(-2, 2, 5, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda g: density_ratio(bounded_domain_logit(g, 3.0), 0.7), (logit,))
+    assert gradcheck(lambda g: ratio_from_logit(bounded_domain_logit(g, 3.0), 0.7), (logit,))
     assert gradcheck(lambda g: domain_loss(g, -g), (logit,))

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from shiftcal.functional.consistency import align_probabilities
-from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio, domain_loss
+from shiftcal.functional.density_ratio import bounded_domain_logit, domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import one_hot, robust_probabilities
 from shiftcal.functional.self_training import class_thresholds, select_class_balanced
@@ -87,7 +87,7 @@ def test_the_potential_grows_with_the_ratio(case: tuple[Tensor, Tensor, Tensor])
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=8), st.floats(1.01, 100), st.floats(0, 2))
 def test_ratios_stay_within_their_bound_and_keep_their_order(raw: list[float], bound: float, strength: float) -> None:
     values = torch.tensor(raw, dtype=torch.float64).sort().values
-    ratio = density_ratio(bounded_domain_logit(values, bound), strength)
+    ratio = ratio_from_logit(bounded_domain_logit(values, bound), strength)
     assert (ratio >= bound**-strength * (1 - 1e-9)).all()
     assert (ratio <= bound**strength * (1 + 1e-9)).all()
     assert (ratio.diff() >= -1e-12).all()

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch
 from shiftcal.methods.base import Outputs
-from shiftcal.methods.gradual_self_training import GradualSelfTraining, source_likeness
+from shiftcal.methods.gradual_self_training import GradualSelfTraining, source_log_ratio
 from shiftcal.methods.networks.classifiers import Blueprint
 
 
@@ -23,7 +23,7 @@ def drifting(num_rows: int = 100) -> tuple[Outputs, Outputs]:
 
 def test_the_order_is_that_of_the_distance_from_the_source() -> None:
     source, target = drifting()
-    order = source_likeness(source.features, target.features).argsort(descending=True).numpy()
+    order = source_log_ratio(source.features, target.features).argsort(descending=True).numpy()
     assert np.corrcoef(order, np.arange(100))[0, 1] > 0.99
 
 

@@ -23,7 +23,7 @@ from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
-from shiftcal.target.density_ratios import DENSITY_RATIOS, DensityRatioEstimator, density_ratio
+from shiftcal.target.density_ratios import DENSITY_RATIOS, DensityRatioEstimator, density_ratio_estimator
 from shiftcal.target.density_ratios.checks import MIN_ROWS, check_features
 from shiftcal.target.density_ratios.diagnostics import effective_sample_share
 from shiftcal.target.density_ratios.logistic import Logistic
@@ -107,7 +107,7 @@ class ImportanceWeighted(Calibrator):
     def _estimator(self) -> DensityRatioEstimator:
         if self.ratio == "logistic":
             return Logistic(penalty=self.ratio_penalty, pooled_units=True, bound=math.exp(_LOG_LIMIT))
-        return density_ratio(self.ratio)
+        return density_ratio_estimator(self.ratio)
 
 
 def require_target(data: CalibrationData) -> Outputs:

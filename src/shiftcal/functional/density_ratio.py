@@ -25,7 +25,7 @@ def bounded_domain_logit(domain_logit: Tensor, bound: float) -> Tensor:
     return limit * torch.tanh(domain_logit / limit)
 
 
-def density_ratio(bounded_logit: Tensor, strength: float) -> Tensor:
+def ratio_from_logit(bounded_logit: Tensor, strength: float) -> Tensor:
     """R = exp(strength * bounded logit): (N,), within (bound ** -strength, bound ** strength); 1 for strength 0."""
     return torch.exp(strength * bounded_logit)
 

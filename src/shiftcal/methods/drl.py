@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
-from shiftcal.functional.density_ratio import density_ratio, domain_loss
+from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import robust_logits
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
@@ -87,7 +87,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         both = network.log_ratio(both_inputs, torch.cat([source_features, target.features]))
         source_log, target_log = torch.split(both, [len(batch.source_inputs), len(batch.target_inputs)])
         telling_apart = domain_loss(source_log, target_log, self.ratio_source_weights(batch))
-        ratio = density_ratio(target_log, self.ratio_strength)
+        ratio = ratio_from_logit(target_log, self.ratio_strength)
         relative = ratio / mean_over_batch(ratio)
         dual = target_potential(target.logits, relative, class_regularization=self.class_regularization)
         logged = {"domain_loss": telling_apart, "target_ratio": target_log.exp().mean()}
@@ -102,12 +102,12 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         if self.ratio_strength == 0 and self.class_regularization == 0:
             # The surrogate has the same gradient, but its rounding would train another network than `source-only`.
             return cross_entropy(logits, labels)
-        ratio = density_ratio(log_ratio, self.ratio_strength)
+        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
         return task_surrogate(logits, labels, ratio, class_regularization=self.class_regularization)
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""
-        ratio = density_ratio(log_ratio, self.ratio_strength)
+        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
         return robust_logits(logits, ratio, class_regularization=self.class_regularization)
 
     def predict(self, network: RatioNetworkT, inputs: Tensor) -> Outputs:

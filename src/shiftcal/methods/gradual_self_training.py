@@ -31,7 +31,7 @@ from shiftcal.functional.self_training import growing_portion, highest
 from shiftcal.methods.base import TASK, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.target.density_ratios import density_ratio
+from shiftcal.target.density_ratios import density_ratio_estimator
 
 # Rows of a domain that the order is learnt from: enough for a linear direction.
 _MOST_ROWS_FITTED = 2_000
@@ -67,16 +67,16 @@ class GradualSelfTraining(SourceOnly):
         if portion is None:
             return None
         target = view.target_outputs
-        part = highest(source_likeness(view.source_outputs.features, target.features), portion)
+        part = highest(source_log_ratio(view.source_outputs.features, target.features), portion)
         confidence, labels = torch.softmax(target.logits[part].double(), dim=-1).max(dim=-1)
         kept = highest(confidence, 1 - self.dropped_share)
         return PseudoLabels(part[kept].numpy(), labels[kept].numpy())
 
 
-def source_likeness(source_features: Tensor, target_features: Tensor) -> Tensor:
+def source_log_ratio(source_features: Tensor, target_features: Tensor) -> Tensor:
     """log P_source / P_target of the target rows, from features (N, F) and (M, F): (M,)."""
     # One penalty for all: only the order of the rows is used, and cross-validation would take half an epoch's time.
-    fitted = density_ratio("logistic", {"penalty": 0.1}).fit(_some(source_features), _some(target_features))
+    fitted = density_ratio_estimator("logistic", {"penalty": 0.1}).fit(_some(source_features), _some(target_features))
     # Not clipped, or the rows of domains that lie far apart would all be alike.
     return torch.from_numpy(fitted.log_ratio.unclipped(target_features.double().numpy()))
 

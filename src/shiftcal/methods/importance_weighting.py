@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
-from shiftcal.functional.density_ratio import density_ratio, domain_loss
+from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.methods.networks.classifiers import Blueprint, observed, task_features
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
@@ -58,7 +58,7 @@ class ImportanceWeighting(Method[ClassifierWithRatio]):
             source = network.log_ratio(batch.source_inputs, features)
             telling_apart = domain_loss(source, network.log_ratio(batch.target_inputs, target_features))
             yield Update(RATIO, telling_apart, {"domain_loss": telling_apart})
-        weights = density_ratio(network.log_ratio(batch.source_inputs, features), -self.flattening).detach()
+        weights = ratio_from_logit(network.log_ratio(batch.source_inputs, features), -self.flattening).detach()
         losses = cross_entropy(logits, batch.source_labels, reduction="none")
         loss = (weights / mean_over_batch(weights) * losses).mean()
         yield Update(TASK, loss, {"task_loss": loss})

@@ -25,7 +25,7 @@ from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_processes
 from shiftcal.data.batches import Batch
 from shiftcal.data.randomness import seeded_generator
-from shiftcal.functional.density_ratio import bounded_domain_logit, density_ratio
+from shiftcal.functional.density_ratio import bounded_domain_logit, ratio_from_logit
 from shiftcal.functional.dual import task_surrogate
 from shiftcal.functional.gaussian_ratio import Moments, QuadraticForm, gaussian_log_ratio
 from shiftcal.functional.predictive import robust_logits
@@ -146,4 +146,4 @@ class RobustBiasAware(Method[BiasAwareNetwork]):
 
     def _ratio(self, network: BiasAwareNetwork, inputs: Tensor) -> Tensor:
         log_ratio = bounded_domain_logit(network.densities(network.normalised(inputs)), self.ratio_bound)
-        return density_ratio(log_ratio, self.ratio_strength)
+        return ratio_from_logit(log_ratio, self.ratio_strength)

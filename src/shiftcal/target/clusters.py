@@ -5,7 +5,7 @@
 with u(x) the centred features of x at unit length: a mixture of von Mises-Fisher distributions of one concentration
 kappa (Banerjee et al., JMLR 6, 2005), with equal weights. It starts at q = the classifier's probabilities, so cluster
 c is the classifier's class c, and repeats a few rounds. Centring matters: features behind a ReLU all point the same
-way, and a mean that the domains do not share would count as likeness.
+way, and a mean that the domains do not share would count as similarity.
 """
 
 from __future__ import annotations

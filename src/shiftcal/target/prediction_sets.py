@@ -20,7 +20,7 @@ Scores, with probabilities p (N, C):
 
 All of this rests on weights that are right, and on nothing having shifted but the inputs. On a target that lies apart
 from the source, learned weights are not: a few held-out rows carry all of their mass, and then even these do not
-suffice (t is infinite, the set holds every class) or they mislead. `Conformity` therefore asks a second witness, the
+suffice (t is infinite, the set holds every class) or they mislead. `Conformity` therefore asks a second source, the
 probabilities of the target's own rows. If they are calibrated, row x has the label y with probability p_y(x), and
 
     t = the `coverage` quantile of  1/M sum_x sum_y p_y(x) delta(s(x, y))

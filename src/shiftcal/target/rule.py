@@ -59,8 +59,8 @@ class TrustRule:
             return 1.0
         return _share((domain_auc - 0.5) / (self.full_domain_auc - 0.5))
 
-    def cluster_belief(self, purity: float, compactness: float) -> float:
-        """How far clusters are believed that have this purity on the source and are this compact on the target."""
+    def cluster_reliability(self, purity: float, compactness: float) -> float:
+        """How far clusters of this purity on the source and this compactness on the target can be relied on."""
         span = max(self.full_purity - self.least_purity, 1e-9)
         return _share((purity - self.least_purity) / span) * _share(compactness / self.full_compactness)
 

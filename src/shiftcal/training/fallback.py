@@ -38,7 +38,7 @@ from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord, Watch
 
 _REFERENCE = "source-only"
-_LEAST_BELIEF = 0.5
+_LEAST_RELIABILITY = 0.5
 # Of giving up a classifier that agrees with the clusters as often as the reference.
 _ERROR_RATE = 0.05
 
@@ -118,7 +118,7 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
         for outputs in (adapted.predict(inputs), of_reference)
     ]
     p_value = paired_p_value(*agrees)
-    can_judge = rule.cluster_belief(found.cluster_purity, found.cluster_compactness) >= _LEAST_BELIEF
+    can_judge = rule.cluster_reliability(found.cluster_purity, found.cluster_compactness) >= _LEAST_RELIABILITY
     return AdaptationCheck(
         adapted_agreement=float(agrees[0].double().mean()),
         source_agreement=float(agrees[1].double().mean()),

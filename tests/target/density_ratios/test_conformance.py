@@ -10,7 +10,7 @@ import torch
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.core.options import option_names
 from shiftcal.metrics.checks import FloatArray
-from shiftcal.target.density_ratios import DENSITY_RATIOS, Diagnostics, density_ratio
+from shiftcal.target.density_ratios import DENSITY_RATIOS, Diagnostics, density_ratio_estimator
 
 NAMES = sorted(DENSITY_RATIOS)
 # Mean absolute error of log R where |true log R| < 1.5, whose own mean absolute value is 0.7.
@@ -40,7 +40,7 @@ def features(num_rows: int, num_features: int = 3, *, shift: float = 0.0, seed: 
 def test_log_ratio_of_two_gaussians(name: str, shifted: tuple[FloatArray, FloatArray]) -> None:
     grid = np.linspace(-1, 2, 61)
     true = 0.5 - grid
-    ratio = density_ratio(name).fit(*shifted, seed=0)
+    ratio = density_ratio_estimator(name).fit(*shifted, seed=0)
     log_ratio = np.log(ratio.predict(10 + 5 * grid[:, None]))
     assert np.corrcoef(log_ratio, true)[0, 1] > 0.97
     assert np.abs(log_ratio - true).mean() < LARGEST_ERROR[name]
@@ -49,7 +49,7 @@ def test_log_ratio_of_two_gaussians(name: str, shifted: tuple[FloatArray, FloatA
 @pytest.mark.parametrize("name", NAMES)
 def test_same_distribution_gives_a_ratio_near_one(name: str) -> None:
     # The bound keeps a source row that lies far from every kernel from outweighing all others.
-    ratio = density_ratio(name, {"bound": 10.0}).fit(features(400, 2, seed=1), features(300, 2, seed=2))
+    ratio = density_ratio_estimator(name, {"bound": 10.0}).fit(features(400, 2, seed=1), features(300, 2, seed=2))
     log_ratio = np.log(ratio.predict(0.7 * features(200, 2, seed=3)))
     assert np.abs(log_ratio).mean() < 0.25
     assert ratio.diagnostics.verdict.startswith("no shift visible")
@@ -60,7 +60,7 @@ def test_same_distribution_gives_a_ratio_near_one(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_far_domains_are_called_nearly_separable_and_the_bound_holds(name: str) -> None:
     source, target = features(120, seed=1), features(100, shift=6.0, seed=2)
-    ratio = density_ratio(name, {"bound": 20.0} | ({"max_epochs": 30} if name == "network" else {})).fit(
+    ratio = density_ratio_estimator(name, {"bound": 20.0} | ({"max_epochs": 30} if name == "network" else {})).fit(
         source, target
     )
     for far in (source, target, 1e6 * source):
@@ -80,7 +80,7 @@ def test_far_domains_are_called_nearly_separable_and_the_bound_holds(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_seed_decides_and_global_randomness_is_left_alone(name: str) -> None:
     source, target, new = features(60, seed=1), features(50, shift=0.5, seed=2), features(20, seed=3)
-    estimator = density_ratio(name, FAST.get(name))
+    estimator = density_ratio_estimator(name, FAST.get(name))
     np.random.seed(1)
     torch.manual_seed(1)
     before = torch.get_rng_state()
@@ -97,7 +97,7 @@ def test_seed_decides_and_global_randomness_is_left_alone(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_torch_and_numpy_give_the_same_and_a_pickle_too(name: str) -> None:
     source, target, new = (features(40, seed=seed).astype(np.float32) for seed in (1, 2, 3))
-    estimator = density_ratio(name, FAST.get(name))
+    estimator = density_ratio_estimator(name, FAST.get(name))
     from_numpy = estimator.fit(source, target)
     expected = from_numpy.predict(new)
     assert expected.dtype == np.float64
@@ -111,7 +111,7 @@ def test_torch_and_numpy_give_the_same_and_a_pickle_too(name: str) -> None:
 def test_units_of_the_features_do_not_matter(name: str) -> None:
     source, target, new = features(60, seed=1), features(50, shift=0.5, seed=2), features(20, seed=3)
     scale, offset = np.array([1e-6, 1.0, 1e6]), np.array([3.0, 1e3, -1e7])
-    estimator = density_ratio(name, FAST.get(name))
+    estimator = density_ratio_estimator(name, FAST.get(name))
     plain = estimator.fit(source, target).predict(new)
     scaled = estimator.fit(*(rows * scale + offset for rows in (source, target))).predict(new * scale + offset)
     np.testing.assert_allclose(np.log(scaled), np.log(plain), atol=0.02)
@@ -129,7 +129,7 @@ def test_awkward_data(name: str, case: str) -> None:
         "more features than rows": (features(20, 50, seed=1), features(12, 50, seed=2)),
         "repeated rows": (np.repeat(features(5, seed=1), 4, axis=0), np.repeat(features(5, seed=2), 4, axis=0)),
     }[case]
-    ratio = density_ratio(name).fit(source, target)
+    ratio = density_ratio_estimator(name).fit(source, target)
     assert np.isfinite(ratio.predict(np.concatenate([source, target]))).all()
     assert np.isfinite(ratio.diagnostics.domain_calibration_error)
 
@@ -143,7 +143,9 @@ def test_projection_sees_the_leading_components(name: str) -> None:
         common = generator.normal(size=(num_rows, 1)) + shift
         return np.concatenate([common + 0.01 * generator.normal(size=(num_rows, 6)), features(num_rows, 20)], axis=1)
 
-    ratio = density_ratio(name, FAST.get(name, {}) | {"num_components": 1}).fit(rows(200, 0.0), rows(200, 2.0))
+    ratio = density_ratio_estimator(name, FAST.get(name, {}) | {"num_components": 1}).fit(
+        rows(200, 0.0), rows(200, 2.0)
+    )
     assert np.median(ratio.predict(rows(100, -1.0))) > np.median(ratio.predict(rows(100, 3.0)))
 
 
@@ -165,11 +167,11 @@ def test_projection_sees_the_leading_components(name: str) -> None:
 @pytest.mark.parametrize("name", ["gaussian", "logistic"])
 def test_wrong_features(name: str, source: FloatArray, target: FloatArray, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        density_ratio(name).fit(source, target)
+        density_ratio_estimator(name).fit(source, target)
 
 
 def test_wrong_features_in_prediction() -> None:
-    ratio = density_ratio("gaussian").fit(features(20), features(20, seed=1))
+    ratio = density_ratio_estimator("gaussian").fit(features(20), features(20, seed=1))
     with pytest.raises(InvalidInputError, match=r"features must have 3 columns, as in the fit. Got shape \(5, 2\)"):
         ratio.predict(np.zeros((5, 2)))
     with pytest.raises(InvalidInputError, match="features must be finite"):
@@ -181,20 +183,20 @@ def test_wrong_features_in_prediction() -> None:
 @pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
 def test_wrong_seed(seed: int) -> None:
     with pytest.raises(InvalidInputError, match="seed must be an integer of at least 0"):
-        density_ratio("gaussian").fit(features(20), features(20), seed=seed)
+        density_ratio_estimator("gaussian").fit(features(20), features(20), seed=seed)
 
 
 def test_wrong_names_and_options() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown density ratio 'ulfis'\. Did you mean 'ulsif'"):
-        density_ratio("ulfis")
+        density_ratio_estimator("ulfis")
     with pytest.raises(
         UnknownNameError, match=r"unknown option of density ratio 'kliep' 'widht'\. Did you mean 'width'"
     ):
-        density_ratio("kliep", {"widht": 1.0})
+        density_ratio_estimator("kliep", {"widht": 1.0})
     with pytest.raises(
         InvalidInputError, match="'bound' of density ratio 'logistic' must be a number of more than 1"
     ):
-        density_ratio("logistic", {"bound": 1.0})
+        density_ratio_estimator("logistic", {"bound": 1.0})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shiftcal.metrics.checks import FloatArray
-from shiftcal.target.density_ratios import density_ratio
+from shiftcal.target.density_ratios import density_ratio_estimator
 from shiftcal.target.density_ratios.diagnostics import diagnose, effective_sample_share
 
 
@@ -62,10 +62,10 @@ def test_diagnostics_are_from_held_out_rows(shifted: tuple[FloatArray, FloatArra
     """In 100 dimensions without a shift a regression overfits: seen rows are told apart, held-out ones are not."""
     generator = np.random.default_rng(0)
     source, target = generator.normal(size=(150, 100)), generator.normal(size=(150, 100))
-    ratio = density_ratio("logistic", {"penalty": 1e-4}).fit(source, target)
+    ratio = density_ratio_estimator("logistic", {"penalty": 1e-4}).fit(source, target)
     assert (ratio.predict(source) > 1).mean() > 0.75
     assert 0.35 < ratio.diagnostics.domain_accuracy < 0.65
     assert "too extreme" in ratio.diagnostics.verdict
-    overlapping = density_ratio("logistic").fit(*shifted).diagnostics
+    overlapping = density_ratio_estimator("logistic").fit(*shifted).diagnostics
     assert overlapping.domain_accuracy == pytest.approx(0.69, abs=0.05)
     assert overlapping.domain_calibration_error < 0.1

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import shiftcal.target.density_ratios
 from shiftcal.metrics.checks import FloatArray
-from shiftcal.target.density_ratios import density_ratio
+from shiftcal.target.density_ratios import density_ratio_estimator
 from shiftcal.target.density_ratios.folds import fold_numbers
 from shiftcal.target.density_ratios.kernel_density import BANDWIDTH_FACTORS, best_factor
 from shiftcal.target.density_ratios.kernel_mean_matching import matching_weights
@@ -53,7 +53,9 @@ def test_logistic_is_sklearns_with_half_of_the_weight_on_each_domain(penalty: fl
     weights = np.where(labels, 1 / len(source), 1 / len(target)) / 2
     reference = LogisticRegression(C=1 / penalty, solver="newton-cholesky", tol=1e-10)
     reference.fit(np.concatenate([source, target]), labels, sample_weight=weights)
-    ours = np.log(density_ratio("logistic", {"penalty": penalty * len(labels)}).fit(source, target).predict(NEW))
+    ours = np.log(
+        density_ratio_estimator("logistic", {"penalty": penalty * len(labels)}).fit(source, target).predict(NEW)
+    )
     np.testing.assert_allclose(ours, reference.decision_function(NEW), atol=1e-3)
 
 
@@ -64,7 +66,11 @@ def test_logistic_in_pooled_units_is_scikit_learns_pipeline() -> None:
     reference = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, class_weight="balanced")).fit(rows, labels)
     expected = reference.decision_function(NEW)
     pooled, plain = (
-        np.log(density_ratio("logistic", {"penalty": 10.0, "pooled_units": chosen}).fit(source, target).predict(NEW))
+        np.log(
+            density_ratio_estimator("logistic", {"penalty": 10.0, "pooled_units": chosen})
+            .fit(source, target)
+            .predict(NEW)
+        )
         for chosen in (True, False)
     )
     np.testing.assert_allclose(pooled, expected, atol=1e-9)
@@ -95,13 +101,15 @@ def test_gaussian_is_the_ratio_of_two_normal_densities() -> None:
         multivariate_normal(rows.mean(axis=0), LedoitWolf().fit(rows).covariance_) for rows in (source, target)
     ]
     expected = densities[0].logpdf(NEW) - densities[1].logpdf(NEW)
-    ours = np.log(density_ratio("gaussian").fit(source, target).predict(NEW))
+    ours = np.log(density_ratio_estimator("gaussian").fit(source, target).predict(NEW))
     np.testing.assert_allclose(ours, expected, atol=1e-4)
 
 
 def test_gaussian_sees_a_change_of_variance() -> None:
     generator = np.random.default_rng(0)
-    ratio = density_ratio("gaussian").fit(generator.normal(size=(4000, 1)), 2 * generator.normal(size=(4000, 1)))
+    ratio = density_ratio_estimator("gaussian").fit(
+        generator.normal(size=(4000, 1)), 2 * generator.normal(size=(4000, 1))
+    )
     grid = np.linspace(-3, 3, 21)
     expected = np.log(2) - grid**2 / 2 + grid**2 / 8
     np.testing.assert_allclose(np.log(ratio.predict(grid[:, None])), expected, atol=0.15)
@@ -112,7 +120,9 @@ def test_kernel_density_by_scotts_rule_is_scipys_in_one_dimension() -> None:
     source, target = domains(500, 1)
     grid = np.linspace(-1.5, 1.5, 21)
     expected = gaussian_kde(source[:, 0]).logpdf(grid) - gaussian_kde(target[:, 0]).logpdf(grid)
-    ours = density_ratio("kernel-density", {"bandwidth": "scott"}).fit(source, target).predict(grid[:, None])
+    ours = (
+        density_ratio_estimator("kernel-density", {"bandwidth": "scott"}).fit(source, target).predict(grid[:, None])
+    )
     np.testing.assert_allclose(np.log(ours), expected, atol=0.005)
 
 
@@ -140,7 +150,7 @@ def test_ulsif_is_the_closed_form_scaled_to_a_mean_of_one_on_the_target() -> Non
     target_kernel, source_kernel = kernel(target, source, width), kernel(source, source, width)
     second = target_kernel.T @ target_kernel / len(target)
     weights = np.maximum(np.linalg.solve(second + penalty * np.eye(len(source)), source_kernel.mean(axis=0)), 0)
-    ours = density_ratio("ulsif", {"width": width, "penalty": penalty}).fit(source, target).predict(NEW)
+    ours = density_ratio_estimator("ulsif", {"width": width, "penalty": penalty}).fit(source, target).predict(NEW)
     expected = kernel(NEW, source, width) @ weights / (target_kernel @ weights).mean()
     np.testing.assert_allclose(ours, np.clip(expected, 1e-3, 1e3), rtol=1e-8)
 
@@ -156,13 +166,13 @@ def test_rulsif_is_the_closed_form(alpha: float) -> None:
     relative = kernel(NEW, source, width) @ weights
     expected = (1 - alpha) * relative / (1 - alpha * relative)
     assert (expected > 1e-3).all()
-    ours = density_ratio("rulsif", {"width": width, "penalty": penalty, "alpha": alpha}).fit(source, target)
+    ours = density_ratio_estimator("rulsif", {"width": width, "penalty": penalty, "alpha": alpha}).fit(source, target)
     np.testing.assert_allclose(ours.predict(NEW), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["ulsif", "rulsif"])
 def test_given_width_and_chosen_penalty(name: str) -> None:
-    ratio = density_ratio(name, {"width": 1.0}).fit(*domains())
+    ratio = density_ratio_estimator(name, {"width": 1.0}).fit(*domains())
     assert np.isfinite(ratio.predict(NEW)).all()
 
 
@@ -187,7 +197,7 @@ def test_kliep_with_a_constant_keeps_far_source_points_from_a_ratio_of_zero() ->
     source, target = domains(200)
     far = np.full((1, 2), -8.0)
     without, with_constant = (
-        density_ratio("kliep", {"width": 0.5, "constant": constant}).fit(source, target).predict(far)[0]
+        density_ratio_estimator("kliep", {"width": 0.5, "constant": constant}).fit(source, target).predict(far)[0]
         for constant in (False, True)
     )
     assert without == pytest.approx(1e-3)
@@ -197,7 +207,7 @@ def test_kliep_with_a_constant_keeps_far_source_points_from_a_ratio_of_zero() ->
 def test_kliep_refuses_a_width_at_which_no_kernel_reaches_the_target() -> None:
     source, target = domains()
     with pytest.raises(ValueError, match="Give a larger width"):
-        density_ratio("kliep", {"width": 1e-6}).fit(source, target)
+        density_ratio_estimator("kliep", {"width": 1e-6}).fit(source, target)
 
 
 @pytest.mark.parametrize("slack", [0.9, 0.001])
@@ -228,7 +238,7 @@ def test_kernel_mean_matching_finds_the_optimum_of_a_general_solver(slack: float
 def test_kernel_mean_matching_brings_the_means_together() -> None:
     generator = np.random.default_rng(0)
     source, target = generator.normal(size=(400, 1)), 0.7 * generator.normal(size=(400, 1)) + 0.5
-    weights = 1 / density_ratio("kernel-mean-matching").fit(source, target).predict(source)
+    weights = 1 / density_ratio_estimator("kernel-mean-matching").fit(source, target).predict(source)
     mean = np.average(source[:, 0], weights=weights)
     assert mean == pytest.approx(target.mean(), abs=0.1)
 
@@ -237,13 +247,15 @@ def test_kernel_mean_matching_brings_the_means_together() -> None:
 def test_large_domains_are_subsampled(name: str) -> None:
     generator = np.random.default_rng(0)
     source, target = generator.normal(size=(5000, 1)), generator.normal(size=(5000, 1)) + 1
-    ratio = density_ratio(name, {"max_rows": 200}).fit(source, target)
+    ratio = density_ratio_estimator(name, {"max_rows": 200}).fit(source, target)
     assert np.corrcoef(np.log(ratio.predict(np.linspace(-1, 2, 31)[:, None])), -np.linspace(-1, 2, 31))[0, 1] > 0.9
 
 
 def test_network_sees_a_ratio_that_is_not_linear() -> None:
     generator = np.random.default_rng(0)
-    ratio = density_ratio("network").fit(generator.normal(size=(1500, 1)), 2 * generator.normal(size=(1500, 1)))
+    ratio = density_ratio_estimator("network").fit(
+        generator.normal(size=(1500, 1)), 2 * generator.normal(size=(1500, 1))
+    )
     middle, outside = ratio.predict(np.array([[0.0], [4.0]]))
     assert middle > 1.4
     assert outside < 0.3

@@ -3,7 +3,7 @@
 >>> import numpy as np
 >>> generator = np.random.default_rng(0)
 >>> source, target = generator.normal(size=(500, 2)), generator.normal(size=(400, 2)) + [1, 0]
->>> ratio = density_ratio("logistic").fit(source, target, seed=0)
+>>> ratio = density_ratio_estimator("logistic").fit(source, target, seed=0)
 >>> (ratio.predict(np.array([[-2.0, 0.0], [3.0, 0.0]])) > 1).tolist()
 [True, False]
 >>> ratio.diagnostics.verdict
@@ -34,8 +34,8 @@ __all__ = [
     "Diagnostics",
     "FittedDensityRatio",
     "LogRatioSummary",
-    "density_ratio",
     "density_ratio_class",
+    "density_ratio_estimator",
 ]
 
 DENSITY_RATIOS: dict[str, type[DensityRatioEstimator]] = {
@@ -50,7 +50,7 @@ DENSITY_RATIOS: dict[str, type[DensityRatioEstimator]] = {
 }
 
 
-def density_ratio(name: str, options: Mapping[str, Any] | None = None) -> DensityRatioEstimator:
+def density_ratio_estimator(name: str, options: Mapping[str, Any] | None = None) -> DensityRatioEstimator:
     """The estimator of that name with these options, each of them checked; `fit` it to two sets of features.
 
     Raises:

@@ -81,14 +81,14 @@ class Combined(TrustRule, AccuracyEstimator):
             cluster_agreement=float(agrees.double().mean()),
             cluster_purity=purity,
             cluster_compactness=compactness,
-            trust=self.shift_degree(found.domain_auc) * self.cluster_belief(purity, compactness),
+            trust=self.shift_degree(found.domain_auc) * self.cluster_reliability(purity, compactness),
         )
         assert found.cluster_agreement is not None
         return self._weighed(found, found.cluster_agreement, evidence.num_classes)
 
-    def _weighed(self, found: Diagnosis, witness: float, num_classes: int) -> Diagnosis:
+    def _weighed(self, found: Diagnosis, under_shift: float, num_classes: int) -> Diagnosis:
         assert found.difference_of_confidences is not None
-        expected = found.trust * witness + (1 - found.trust) * found.difference_of_confidences
+        expected = found.trust * under_shift + (1 - found.trust) * found.difference_of_confidences
         return replace(found, accuracy=min(max(expected, 1 / num_classes), found.mean_confidence))
 
     def _with_time_before(self, evidence: ShiftEvidence, found: Diagnosis) -> Diagnosis:
