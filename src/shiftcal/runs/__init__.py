@@ -1,0 +1,1 @@
+"""Runs on disk: configuration, folder, life cycle, evaluation, comparison, report."""

@@ -1,0 +1,168 @@
+"""Carries out the cells of a comparison that are missing, in this process or in several.
+
+Every cell is a run folder; finished cells are skipped, interrupted ones go on where they stopped. A method is
+trained once for each task and seed, and its calibrators are fitted to that one model.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shiftcal.core.errors import InvalidInputError, OutputError, ShiftcalError
+from shiftcal.core.files import check_writable_folder
+from shiftcal.core.progress import progress_bar
+from shiftcal.data.domains import LabelledDomain
+from shiftcal.runs.comparison.plan import ComparisonPlan, Training, cell_folder, cells_of, trainings_of
+from shiftcal.runs.comparison.tables import write_tables
+from shiftcal.runs.config import RunConfig
+from shiftcal.runs.folder import RunFolder
+from shiftcal.runs.life_cycle import carry_out_run, check_same_options, finish_run
+from shiftcal.runs.reporting import ComparisonTable
+from shiftcal.runs.run_data import LoadedData, load_data
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import check_held_out, load_model, source_split
+
+
+def run_comparison(
+    plan: ComparisonPlan, out: Path, *, jobs: int = 1, learning_curves: bool = False
+) -> ComparisonTable:
+    """Run what is missing, then write tables and the report.
+
+    Args:
+        plan: tasks, contenders and seeds.
+        out: folder of the comparison; cells that are finished there are kept.
+        jobs: processes that train at the same time.
+        learning_curves: evaluate the models that are yet to be trained after each epoch too.
+
+    Raises:
+        OutputError: the folder holds cells of other options.
+        TrainingInterrupted: a signal came; the same call goes on from there.
+    """
+    _check_folder(out)
+    for task in plan.tasks:
+        for contender in plan.contenders:
+            # Everything that can be wrong with names and values is found before anything runs.
+            settings = (*plan.settings, *contender.settings)
+            if any(setting.startswith(("random_state=", "training.random_state=")) for setting in settings):
+                raise InvalidInputError("random_state can't be set in a comparison: it is the number of each seed")
+            plan.config(task, contender, 0).recipe()
+    cells = cells_of(plan, out)
+    if len({cell.path for cell in cells.values()}) < len(cells):
+        raise InvalidInputError("two tasks or methods would share a folder: their names differ in punctuation only")
+    trainings = [training for training in trainings_of(plan) if not _is_finished(plan, training, out)]
+    _loaded.cache_clear()  # the files may have changed since another comparison of this process
+    _check_data(plan, trainings)
+    carried_out = _carried_out(plan, trainings, out, jobs, learning_curves)
+    for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
+        pass
+    # A curve belongs to a model as it was trained, whether or not that is compared without a calibrator too.
+    trained = replace(plan, contenders=tuple(dict.fromkeys(contender.trained for contender in plan.contenders)))
+    return write_tables(out, cells, trained=cells_of(trained, out))
+
+
+def _check_folder(out: Path) -> None:
+    check_writable_folder(out)
+    if out.is_dir() and any(out.iterdir()) and not (out / "cells").is_dir():
+        raise OutputError(f"{str(out)!r} holds other files than a comparison; choose a new or empty folder")
+
+
+def _is_finished(plan: ComparisonPlan, training: Training, out: Path) -> bool:
+    finished = True
+    for contender in (training.trained, *training.contenders):
+        cell = cell_folder(out, training.task, contender, training.seed)
+        if cell.is_finished:
+            check_same_options(plan.config(training.task, contender, training.seed), cell)
+        elif contender in training.contenders:
+            finished = False
+    return finished
+
+
+def _check_data(plan: ComparisonPlan, trainings: Sequence[Training]) -> None:
+    """Load each task's data once before anything runs, so that what is absent is said at once."""
+    for training in {training.task: training for training in trainings}.values():
+        data = _task_data(plan.config(training.task, training.trained, 0), plan.download)
+        if not isinstance(data.test, LabelledDomain):
+            raise InvalidInputError(
+                f"task {training.task.name!r}: a comparison needs labels of the target for evaluation (training does "
+                "not see them). Give a labelled target, or labelled test data: SOURCE->TARGET@TEST."
+            )
+        for contender in plan.contenders:
+            recipe = plan.config(training.task, contender, 0).recipe()
+            if recipe.calibrator is not None and recipe.calibrator.needs_held_out:
+                check_held_out(recipe, source_split(data.problem.source, recipe.training)[1])
+
+
+def _carried_out(
+    plan: ComparisonPlan, trainings: Sequence[Training], out: Path, jobs: int, learning_curves: bool
+) -> Iterable[None]:
+    if jobs == 1 or len(trainings) <= 1:
+        for training in trainings:
+            _carry_out(plan, training, out, learning_curves)
+            yield
+        return
+    # Spawned, not forked: torch's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    threads = max(1, torch.get_num_threads() // jobs)
+    with ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
+    ) as pool:
+        futures = [pool.submit(_carry_out, plan, training, out, learning_curves) for training in trainings]
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _carry_out(plan: ComparisonPlan, training: Training, out: Path, learning_curves: bool) -> None:
+    task, seed = training.task, training.seed
+    config = plan.config(task, training.trained, seed)
+    data = _task_data(config, plan.download)
+    base = cell_folder(out, task, training.trained, seed)
+    if base.is_finished:
+        model = load_model(base.checkpoint)
+    else:
+        facts = {"task": task.name, "contender": training.trained.name}
+        fit = partial(fit_model, resume=True)
+        try:
+            model = carry_out_run(base, config, data, fit, learning_curve=learning_curves, facts=facts)
+        except ShiftcalError:
+            _remove_empty_folders(base, out)
+            raise
+    for contender in training.contenders:
+        cell = cell_folder(out, task, contender, seed)
+        if not cell.is_finished:
+            own = plan.config(task, contender, seed)
+            calibrated = model.with_calibrator(contender.calibrator, data.problem, own.calibrator_options)
+            facts = {"task": task.name, "contender": contender.name}
+            finish_run(cell, calibrated, data, data.resolved(own), facts=facts)
+
+
+def _remove_empty_folders(cell: RunFolder, out: Path) -> None:
+    """Leave no trace of folders that were made for a cell alone which left nothing."""
+    for folder in (cell.path, *cell.path.parents):
+        with suppress(OSError):  # not there, or not empty
+            folder.rmdir()
+        if folder == out:
+            break
+
+
+@lru_cache(maxsize=4)
+def _loaded(data: tuple[tuple[str, Any], ...], backbone: str, download: bool) -> Any:
+    return load_data(RunConfig(**dict(data), backbone=backbone), download=download)
+
+
+def _task_data(config: RunConfig, download: bool) -> LoadedData:
+    data: LoadedData = _loaded(tuple(config.data().items()), config.backbone, download)
+    return data

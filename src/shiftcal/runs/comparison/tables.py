@@ -1,0 +1,83 @@
+"""From finished cells to tables and the report of a comparison."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.files import written_whole
+from shiftcal.runs.comparison.plan import Folders
+from shiftcal.runs.experiment import read_contents
+from shiftcal.runs.folder import RunFolder
+from shiftcal.runs.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
+from shiftcal.runs.tasks import SEPARATOR
+
+# Of the source a comparison tells these; whatever else there is stands in the folders of the cells.
+_SOURCE_METRICS = ("accuracy", "expected_calibration_error", "brier_score")
+
+
+def write_tables(
+    out: Path, folders: Folders, *, report: Path | None = None, trained: Folders | None = None
+) -> ComparisonTable:
+    """Write the tables and the report of a comparison.
+
+    Args:
+        out: folder for results.csv, table.md and, if any cell has a learning curve, learning_curves.csv.
+        folders: finished cells by (task, method, seed).
+        report: where the report goes instead of report.html in `out`.
+        trained: cells that may have a learning curve, if these are not the same.
+    """
+    metrics = {key: _compared_metrics(folder) for key, folder in folders.items()}
+    if all("accuracy" not in numbers for numbers in metrics.values()):
+        raise InvalidInputError("a comparison needs labels of the target for evaluation, and no task has any")
+    cells = [
+        Cell(*key, {name: value for name, value in numbers.items() if value is not None})
+        for key, numbers in metrics.items()
+    ]
+    table = comparison_table(cells)
+    _write_csv(out / "results.csv", cells)
+    candidates = {key: folder.read_learning_curve() for key, folder in (trained or folders).items()}
+    curves = {key: rows for key, rows in candidates.items() if rows}
+    if curves:
+        _write_csv(out / "learning_curves.csv", [Cell(*key, row) for key, rows in curves.items() for row in rows])
+    else:
+        (out / "learning_curves.csv").unlink(missing_ok=True)
+    with written_whole(out / "table.md") as temporary:
+        temporary.write_text(as_markdown(table) + "\n", encoding="utf-8")
+    shown_task, shown_seed = next((task, seed) for task, _, seed in folders)
+    shown = [
+        replace(read_contents(folder), name=method)
+        for (task, method, seed), folder in folders.items()
+        if (task, seed) == (shown_task, shown_seed)
+    ]
+    title = f"Comparison; in detail: {shown_task.replace(SEPARATOR, ' → ')}, seed {shown_seed}"
+    write_report(shown, report or out / "report.html", title=title, table=table, curves=curves)
+    return table
+
+
+def _compared_metrics(folder: RunFolder) -> dict[str, float | None]:
+    """Those of the target by their names, and some of the source under names of their own."""
+    metrics = folder.read_metrics()
+    source = metrics["source"] if metrics["source"]["held_out"] else {}
+    return metrics["target"] | {f"source_{name}": source.get(name) for name in _SOURCE_METRICS}
+
+
+def find_cells(out: Path) -> Folders:
+    """Finished cells below the folder of a comparison, by (task, method, seed)."""
+    found = {}
+    for marker in sorted((out / "cells").glob("*/*/*/metrics.json")):
+        folder = RunFolder(marker.parent)
+        card = folder.read_card()
+        found[card["task"], card["contender"], card["seed"]] = folder
+    return found
+
+
+def _write_csv(path: Path, cells: Sequence[Cell]) -> None:
+    names = list(dict.fromkeys(name for cell in cells for name in cell.metrics))
+    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["task", "method", "seed", *names])
+        writer.writerows([c.task, c.method, c.seed, *(c.metrics.get(name, "") for name in names)] for c in cells)
