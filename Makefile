@@ -29,7 +29,7 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup
-	$(BIN)/pytest -n 2 --dist loadscope
+	$(BIN)/pytest -n 2 --dist loadfile
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -90,7 +90,7 @@ def run_small(name: str, body: str, *further: str) -> None:
         text = text.replace(large, small)
     small_file = Path(f"{name}.yaml")
     small_file.write_text(text)
-    sizes = ("epochs=2", "epoch_steps=2", "batch_size=4", "num_workers=0", *further)
+    sizes = ("epochs=1", "epoch_steps=2", "batch_size=4", "num_workers=0", *further)
     assert main(["run", str(small_file), *(word for size in sizes for word in ("--set", size))]) == 0
 
 
@@ -127,10 +127,10 @@ def test_the_network_of_the_paper_on_a_few_pictures() -> None:
 
 
 def check_run(name: str) -> None:
-    """Two epochs were trained, each with pseudo-labels, and the target was predicted."""
+    """An epoch was trained with pseudo-labels, and the target was predicted."""
     folder = Path("runs") / name
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-    assert [record["epoch"] for record in history] == [1, 2]
+    assert [record["epoch"] for record in history] == [1]
     assert all(record["pseudo_labels"] > 0 for record in history)
     metrics = json.loads((folder / "metrics.json").read_text())
     assert 0 <= metrics["target"]["accuracy"] <= 1

@@ -35,11 +35,11 @@ def make_data() -> MakeData:
 
         inputs = ArrayInputs(source)
         return CalibrationData(
-            source=outputs(inputs),
-            source_labels=labels,
+            held_out=outputs(inputs),
+            held_out_labels=labels,
             target=None if target is None else outputs(ArrayInputs(target)),
             num_classes=predict(source[:1]).shape[1],
-            source_inputs=inputs,
+            held_out_inputs=inputs,
             predict=outputs,
         )
 

@@ -58,10 +58,10 @@ def test_the_temperature_is_that_of_all_copies_together(make_data: MakeData) -> 
     inputs, labels = clusters(200)
     data = make_data(inputs, labels)
     state = PerturbedTemperature(num_levels=3).fit(data)
-    assert data.source_inputs is not None
-    spread = FeatureSpread.of(data.source_inputs)
+    assert data.held_out_inputs is not None
+    spread = FeatureSpread.of(data.held_out_inputs)
     copies = [
-        NoisyInputs(data.source_inputs, strength, spread, seed=0).fetch(np.arange(200))
+        NoisyInputs(data.held_out_inputs, strength, spread, seed=0).fetch(np.arange(200))
         for strength in state["strengths"].tolist()
     ]
     expected = fit_temperature(torch.cat(copies), labels.repeat(3))

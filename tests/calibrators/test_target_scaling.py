@@ -43,19 +43,21 @@ def test_confidence_on_the_target_becomes_the_estimated_accuracy(data: Calibrati
     assert confidence(scaled) == pytest.approx(found.accuracy, abs=1e-3)
     assert torch.equal(scaled.argmax(dim=-1), data.target.logits.argmax(dim=-1))
     # The source keeps most of its own.
-    assert confidence(calibrator.calibrate(data.source, state)) > 0.9
+    assert confidence(calibrator.calibrate(data.held_out, state)) > 0.9
 
 
 def test_its_own_ratio_tells_the_domains_apart_and_that_of_the_model_is_kept(data: CalibrationData) -> None:
     calibrator = TargetScaling(ratio_bound=5.0)
     state = calibrator.fit(data)
     assert data.target is not None
-    source, target = (calibrator.density_ratio(part, state) for part in (data.source, data.target))
+    source, target = (calibrator.density_ratio(part, state) for part in (data.held_out, data.target))
     assert 1 / 5 <= float(target.median()) < 1 < float(source.median()) <= 5.001
-    modelled = data.source._replace(density_ratio=torch.full((300,), 2.0))
-    state = calibrator.fit(CalibrationData(modelled, data.source_labels, data.target, CLASSES))
+    modelled = data.held_out._replace(density_ratio=torch.full((300,), 2.0))
+    state = calibrator.fit(CalibrationData(modelled, data.held_out_labels, data.target, CLASSES))
     assert torch.equal(calibrator.density_ratio(modelled, state), modelled.density_ratio)
-    forced = TargetScaling(ratio="logistic").fit(CalibrationData(modelled, data.source_labels, data.target, CLASSES))
+    forced = TargetScaling(ratio="logistic").fit(
+        CalibrationData(modelled, data.held_out_labels, data.target, CLASSES)
+    )
     assert "ratio_slope" in forced
 
 
@@ -70,9 +72,9 @@ def test_a_model_that_is_too_unsure_gets_the_temperature_that_the_source_asks_fo
 
 def test_without_a_target_nothing_is_scaled(data: CalibrationData) -> None:
     calibrator = TargetScaling()
-    alone = CalibrationData(data.source, data.source_labels, None, CLASSES)
+    alone = CalibrationData(data.held_out, data.held_out_labels, None, CLASSES)
     assert calibrator.diagnose(alone) is None
-    assert torch.equal(calibrator.calibrate(data.source, calibrator.fit(alone)), data.source.logits)
+    assert torch.equal(calibrator.calibrate(data.held_out, calibrator.fit(alone)), data.held_out.logits)
 
 
 def test_the_estimator_is_an_option_and_gets_the_constants_of_the_rule(data: CalibrationData) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, _undrawn: None) -> Path:
     """Data on disk, and a run on features and one on pictures."""
     folder = tmp_path_factory.mktemp("command-line")
     write_pictures(folder)
@@ -41,6 +42,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pictures = "fit --source pictures --target photos --out picture_run --set epochs=1"
         assert main(pictures.split()) == 0
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _undrawn() -> Iterator[None]:
+    """Drawing takes most of the time of a small run, and has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")
+        yield
 
 
 @pytest.fixture(autouse=True)

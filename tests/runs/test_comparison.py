@@ -6,12 +6,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shiftcal.runs.comparison import ComparisonPlan, Contender, find_cells, parse_contenders, run_comparison, write_tables
 from shiftcal.core.errors import InvalidInputError, OutputError, UnknownNameError
+from shiftcal.runs.comparison import (
+    ComparisonPlan,
+    Contender,
+    find_cells,
+    parse_contenders,
+    run_comparison,
+    write_tables,
+)
 from shiftcal.runs.life_cycle import check_same_options
-from shiftcal.training.fit import fit_model
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.tasks import Task
+from shiftcal.training.fit import fit_model
 
 METHODS = "source-only,source-only+temperature,source-only+histogram[num_bins=2],drl[ratio_strength=0.5]"
 

@@ -9,10 +9,10 @@ import pytest
 from shiftcal.calibrators import CALIBRATORS
 from shiftcal.calibrators.cpcs import Cpcs
 from shiftcal.calibrators.temperature import Temperature
-from shiftcal.runs.config import RunConfig, config_from, read_config
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError
-from shiftcal.methods import METHODS
 from shiftcal.core.options import option
+from shiftcal.methods import METHODS
+from shiftcal.runs.config import RunConfig, config_from, read_config
 from shiftcal.runs.folder import RunFolder
 
 

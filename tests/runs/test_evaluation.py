@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.metrics import METRICS
 from shiftcal.runs.evaluation import (
     evaluate,
     judge_pseudo_labels,
@@ -17,10 +18,9 @@ from shiftcal.runs.evaluation import (
     summarize,
     verdict_on_sets,
 )
-from shiftcal.training.fitted_model import FittedModel
-from shiftcal.training.fit import fit_model
-from shiftcal.metrics import METRICS
 from shiftcal.runs.predictions import Predictions
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
 
 

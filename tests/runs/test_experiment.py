@@ -10,14 +10,14 @@ import pytest
 import torch
 import yaml
 
-from shiftcal.runs.config import RunConfig, read_config
-from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, TrainingInterrupted
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.runs.config import RunConfig, read_config
 from shiftcal.runs.experiment import read_contents, report_run, run_experiment
+from shiftcal.runs.folder import RunFolder
+from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.run_data import load_data, load_domain_for
 from shiftcal.training.fitted_model import load_model
-from shiftcal.runs.predictions import load_predictions
-from shiftcal.runs.folder import RunFolder
 
 FILES = {
     "config.yaml",
@@ -251,7 +251,12 @@ class TestResuming:
 
     @pytest.mark.parametrize(
         "changes",
-        [{"target": "permuted.npz"}, {"training": {"epochs": 4}}, {"method": "drl", "calibrator": "target-scaling"}, {"backbone": "linear"}],
+        [
+            {"target": "permuted.npz"},
+            {"training": {"epochs": 4}},
+            {"method": "drl", "calibrator": "target-scaling"},
+            {"backbone": "linear"},
+        ],
     )
     def test_refuses_other_options_and_keeps_the_run(self, changes: dict[str, Any]) -> None:
         RunFolder(Path("run")).write_config({**config().data(), **config().recipe().as_plain()})

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from shiftcal.runs import folder as run_folder
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError, OutputError
-from shiftcal.training.fitted_model import FittedModel, load_model
-from shiftcal.training.fit import fit_model
-from shiftcal.training.recipe import Recipe
+from shiftcal.runs import folder as run_folder
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.checkpoint import FORMAT_VERSION
+from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.recipe import Recipe
 
 
 @pytest.fixture(scope="module")

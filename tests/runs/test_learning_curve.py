@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shiftcal.runs.config import RunConfig
 from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
+from shiftcal.runs.config import RunConfig
 from shiftcal.runs.experiment import read_contents, report_run, run_experiment
-from shiftcal.training.fitted_model import load_model
+from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.learning_curve import CURVE_METRICS, LearningCurve
 from shiftcal.runs.predictions import load_predictions
-from shiftcal.runs.folder import RunFolder
 from shiftcal.training.checkpoint import load_checkpoint
+from shiftcal.training.fitted_model import load_model
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shiftcal.data.catalog.registry import find_entry
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
+from shiftcal.data.catalog.registry import find_entry
 from shiftcal.runs.tasks import SUITES, Task, parse_tasks
 
 ALL_TASKS = list(dict.fromkeys(task for suite in SUITES.values() for task in suite))

@@ -19,7 +19,12 @@ CHECK = AdaptationCheck(0.6, 0.7, 0.001, could_judge=True, fell_back=True)
 
 @pytest.mark.parametrize(
     ("trust", "auc", "words"),
-    [(0.9, 0.95, "target's own clusters"), (0.1, 0.9, "Take it with care"), (0.0, 0.52, "looks as on the source")],
+    [
+        (0.9, 0.95, "target's own clusters"),
+        (0.1, 0.9, "Take it with care"),
+        (0.1, 0.56, "Take it with care"),
+        (0.0, 0.54, "looks as on the source"),
+    ],
 )
 def test_the_verdict_says_what_the_estimate_rests_on(trust: float, auc: float, words: str) -> None:
     assert words in replace(FOUND, trust=trust, domain_auc=auc).verdict()
@@ -28,6 +33,11 @@ def test_the_verdict_says_what_the_estimate_rests_on(trust: float, auc: float, w
 def test_the_verdict_says_where_the_estimate_is_held_down_to_the_confidence() -> None:
     for accuracy, held_down in ((0.7, False), (0.49, True)):
         assert ("held down" in replace(FOUND, accuracy=accuracy).verdict()) is held_down
+
+
+def test_the_verdict_says_where_nothing_was_held_out_or_one_estimator_was_asked() -> None:
+    assert "no source rows were held out" in replace(FOUND, has_held_out=False).verdict()
+    assert "a single estimator" in Diagnosis(0.7, 0.9).verdict()
 
 
 def test_findings_survive_being_written_as_plain_values() -> None:

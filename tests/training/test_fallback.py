@@ -25,7 +25,7 @@ from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
 from shiftcal.target.rule import TrustRule
 from shiftcal.training.fallback import check_adaptation, fit_with_fallback, paired_p_value
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.fitted_model import FittedModel, source_split
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import Trainer
 
@@ -109,8 +109,9 @@ def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem
     assert images.target is not None
     adapted, reference = (fit_model(images, recipe(method)) for method in ("cbst", "source-only"))
     features = reference.predict(images.target.inputs).features.double()
-    units = common_units(reference.predict(images.source.inputs).features.double())
-    labels = torch.from_numpy(images.source.labels)
+    source = source_split(images.source, reference.recipe.training)[0]
+    units = common_units(reference.predict(source.inputs).features.double())
+    labels = torch.from_numpy(source.labels)
     expected = [
         float(
             agrees_with_clusters(features, logits(model, images).double(), labels, TrustRule(), units).double().mean()
@@ -119,6 +120,52 @@ def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem
     ]
     found = check_adaptation(adapted, reference, images)
     assert [found.adapted_agreement, found.source_agreement] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("wrong_rows", "falls_back"), [(4, False), (5, True), (6, True)])
+def test_the_error_rate_is_five_in_a_hundred(
+    wrong_rows: int, falls_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of rows on which the reference alone agrees: 1/16 and 1/32 by tossing a coin."""
+    data = problem()
+    reference = fit_model(data, recipe("source-only"))
+    right = reference.predict(data.target.inputs).logits if data.target is not None else torch.empty(0)
+    turned = right.clone()
+    turned[:wrong_rows] = right[:wrong_rows].roll(1, dims=1)
+    monkeypatch.setattr(FittedModel, "judged_outputs", lambda self, inputs: (turned,))
+    assert check_adaptation(reference, reference, data).fell_back is falls_back
+
+
+def test_clusters_that_are_relied_on_by_half_can_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = problem()
+    model = fit_model(data, recipe("source-only"))
+    for reliability, could_judge in ((0.45, False), (0.55, True)):
+        monkeypatch.setattr(TrustRule, "cluster_reliability", lambda self, *_, value=reliability: value)
+        assert check_adaptation(model, model, data).could_judge is could_judge
+
+
+def test_predictions_that_are_made_with_clusters_do_not_confirm_themselves() -> None:
+    """The classifier itself is asked, not what it predicts together with the target's clusters."""
+    data = problem(noise=1.0)
+    adapted, reference = (fit_model(data, recipe(method)) for method in ("drst", "source-only"))
+    assert data.target is not None
+    assert adapted.recipe.method.predicts_with_clusters(adapted.network)
+    found = check_adaptation(adapted, reference, data)
+    features = reference.predict(data.target.inputs, keep_inputs=True).structure.double()
+    source = source_split(data.source, adapted.recipe.training)[0]
+    rows = np.arange(len(source), dtype=np.int64)
+    units, labels = common_units(source.inputs.fetch(rows).double()), torch.from_numpy(source.labels)
+    judged = adapted.judged_outputs(data.target.inputs)[0].double()
+    expected = agrees_with_clusters(features, judged, labels, TrustRule(), units).double().mean()
+    assert found.adapted_agreement == pytest.approx(float(expected))
+
+
+def test_the_check_does_not_depend_on_the_estimator_of_the_calibrator() -> None:
+    """One that tells nothing of purity ended in an assertion after both trainings."""
+    how = Recipe.from_names(
+        "adapted", calibrator_options={"estimator": "mean-confidence"}, training={"epochs": 2, "batch_size": 32}
+    )
+    assert fit_with_fallback(problem(), how).findings.adaptation is not None
 
 
 def test_one_row_of_difference_decides_nothing() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -28,7 +28,7 @@ class Judged(NamedTuple):
     """
 
     training: tuple[Tensor, ...]
-    source: tuple[Tensor, ...]
+    held_out: tuple[Tensor, ...]
     target: tuple[Tensor, ...]
 
 
@@ -36,15 +36,15 @@ class Judged(NamedTuple):
 class CalibrationData:
     """What a calibrator learns from: what the model says of held-out source data with labels, and of the target."""
 
-    source: Outputs
+    held_out: Outputs
     """Of source data that the model was not trained on."""
-    source_labels: Tensor
+    held_out_labels: Tensor
     """(N,) class numbers."""
     target: Outputs | None
     """None if no target is known."""
     num_classes: int
     seed: int = 0
-    source_inputs: Inputs | None = None
+    held_out_inputs: Inputs | None = None
     """The held-out source data itself, where it is at hand."""
     predict: Callable[[Inputs], Outputs] | None = None
     """The model, for calibrators that show it something else."""
@@ -53,6 +53,8 @@ class CalibrationData:
     training_labels: Tensor | None = None
     judged: Judged | None = None
     before_adaptation: BeforeAdaptation | None = None
+    is_held_out: bool = True
+    """Whether the held-out rows are such; else rows that were trained on stand for them."""
     predicts_with_clusters: bool = False
     """Whether the target's clusters have their say in what the model predicts already."""
 
@@ -64,16 +66,19 @@ class CalibrationData:
         """
         if self.target is None:
             return None
-        training = self.source if self.training is None else self.training
-        training_labels = self.source_labels if self.training_labels is None else self.training_labels
-        outputs = (training, self.source, self.target)
+        outputs = (self.training or self.held_out, self.held_out, self.target)
         judged = self.judged or tuple((part.logits,) for part in outputs)
-        temperature = sharpening_temperature(judged[1][0], self.source_labels)
+        temperature = sharpening_temperature(judged[1][0], self.held_out_labels)
         rows = [
             observed_rows(part, logits.double() / temperature, *reference, with_features=with_features)
             for part, (logits, *reference) in zip(outputs, judged, strict=True)
         ]
-        return ShiftEvidence(rows[0], training_labels, rows[1], self.source_labels, rows[2], self.before_adaptation)
+        return self.shift_evidence(*rows)
+
+    def shift_evidence(self, training: ObservedRows, held_out: ObservedRows, target: ObservedRows) -> ShiftEvidence:
+        """These rows of the three parts, with labels and with what was known before adaptation."""
+        labels = self.held_out_labels if self.training_labels is None else self.training_labels
+        return ShiftEvidence(training, labels, held_out, self.held_out_labels, target, self.before_adaptation)
 
     @cached_property
     def _diagnoses(self) -> dict[tuple[AccuracyEstimator, bool], Diagnosis]:
@@ -86,7 +91,8 @@ class CalibrationData:
             evidence = self.evidence(with_features=with_features)
             if evidence is None:
                 return None
-            self._diagnoses[key] = key[0].diagnose(evidence)
+            found = key[0].diagnose(evidence)
+            self._diagnoses[key] = replace(found, has_held_out=self.is_held_out)
         return self._diagnoses[key]
 
 

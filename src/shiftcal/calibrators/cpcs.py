@@ -48,7 +48,7 @@ class Cpcs(ImportanceWeighted):
             InvalidInputError: no target.
         """
         weights = self.source_weights(data) + self.weight_offset
-        return temperature_state(fit_brier_temperature(data.source.logits, data.source_labels, weights), weights)
+        return temperature_state(fit_brier_temperature(data.held_out.logits, data.held_out_labels, weights), weights)
 
 
 def fit_brier_temperature(logits: Tensor, labels: Tensor, weights: Tensor) -> float:

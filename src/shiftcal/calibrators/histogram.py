@@ -36,14 +36,14 @@ class Histogram(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Count the right answers in each bin; the target is not looked at."""
-        confidence, predicted = torch.softmax(data.source.logits.double(), dim=-1).max(dim=-1)
+        confidence, predicted = torch.softmax(data.held_out.logits.double(), dim=-1).max(dim=-1)
         num_bins = min(self.num_bins, max(1, len(confidence) // _FEWEST_ROWS))
         parts = torch.tensor_split(confidence.sort().values, num_bins)
         # A bin reaches up to the largest of its own rows; bins with the same upper end (ties) are one.
         edges = torch.tensor(sorted({float(part[-1]) for part in parts})[:-1], dtype=torch.float64)
         bins = torch.bucketize(confidence, edges)
         counts = torch.bincount(bins, minlength=len(edges) + 1).double()
-        right = torch.bincount(bins, (predicted == data.source_labels).double(), minlength=len(edges) + 1)
+        right = torch.bincount(bins, (predicted == data.held_out_labels).double(), minlength=len(edges) + 1)
         return {"edges": edges, "shares": (right / counts).clamp(1 / (counts + 1), counts / (counts + 1))}
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:

@@ -58,9 +58,9 @@ class ImportanceWeighted(Calibrator):
         """
         target = require_target(data)
         if self.ratio == _MODEL:
-            log_weights = -data.source.density_ratio.double().log().clamp(-_LOG_LIMIT, _LOG_LIMIT)
+            log_weights = -data.held_out.density_ratio.double().log().clamp(-_LOG_LIMIT, _LOG_LIMIT)
         else:
-            log_weights = self.held_out_log_weights(data.source.features, target.features, data.seed)
+            log_weights = self.held_out_log_weights(data.held_out.features, target.features, data.seed)
         weights = log_weights.exp()
         if self.self_normalize:
             weights = weights / weights.mean()

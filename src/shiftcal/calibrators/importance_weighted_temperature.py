@@ -27,4 +27,4 @@ class ImportanceWeightedTemperature(ImportanceWeighted):
             InvalidInputError: no target.
         """
         weights = self.source_weights(data)
-        return temperature_state(fit_temperature(data.source.logits, data.source_labels, weights), weights)
+        return temperature_state(fit_temperature(data.held_out.logits, data.held_out_labels, weights), weights)

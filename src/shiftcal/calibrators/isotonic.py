@@ -27,8 +27,8 @@ class Isotonic(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Fit one function a class; the target is not looked at."""
-        probabilities = torch.softmax(data.source.logits.double(), dim=-1).numpy()
-        labels = data.source_labels.numpy()
+        probabilities = torch.softmax(data.held_out.logits.double(), dim=-1).numpy()
+        labels = data.held_out_labels.numpy()
         functions = [
             IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(probabilities[:, k], labels == k)
             for k in range(data.num_classes)

@@ -41,7 +41,7 @@ class Matrix(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Fit matrix and bias; the target is not looked at."""
-        logits, labels = centred(data.source.logits), data.source_labels
+        logits, labels = centred(data.held_out.logits), data.held_out_labels
         penalty = _choose_penalty(logits, labels, data.seed) if self.penalty is None else self.penalty
         matrix, bias = _split(_fit(logits, labels, penalty, _start(logits, labels)), data.num_classes)
         chosen = torch.tensor(penalty, dtype=torch.float64)

@@ -44,10 +44,10 @@ class PerturbedTemperature(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Find the strengths and fit the temperature to all copies."""
-        inputs, predict = data.source_inputs, data.predict
+        inputs, predict = data.held_out_inputs, data.predict
         assert inputs is not None
         assert predict is not None
-        labels, logits = data.source_labels, {0.0: data.source.logits}
+        labels, logits = data.held_out_labels, {0.0: data.held_out.logits}
         spread = FeatureSpread.of(inputs)
 
         def accuracy(strength: float) -> float:

@@ -28,7 +28,7 @@ from shiftcal.target.density_ratios.logistic import linear_log_ratio
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.estimators import ESTIMATORS, estimator_class
 from shiftcal.target.estimators.base import AccuracyEstimator
-from shiftcal.target.evidence import ObservedRows, ShiftEvidence, sampled_rows
+from shiftcal.target.evidence import ObservedRows, sampled_rows
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
 
@@ -59,15 +59,14 @@ class TargetScaling(TrustRule, Calibrator):
         found = self.diagnose(data)
         if data.target is None or found is None:
             return {"temperature": _scalar(1.0)}
-        sources = (data.source,) if data.training is None else (data.source, data.training)
+        sources = (data.held_out,) if data.training is None else (data.held_out, data.training)
         state: State = {
-            "temperature": _scalar(sharpening_temperature(data.source.logits, data.source_labels)),
+            "temperature": _scalar(sharpening_temperature(data.held_out.logits, data.held_out_labels)),
             **self._fit_ratio(sources, data.target),
         }
-        training, held_out, target = (self._rows(part, state) for part in (sources[-1], data.source, data.target))
-        evidence = ShiftEvidence(training, data.source_labels, held_out, data.source_labels, target)
+        rows = (self._rows(part, state) for part in (sources[-1], data.held_out, data.target))
         vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.trust
-        scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=self.keep_source)
+        scaling = fit_scaling(data.shift_evidence(*rows), found.accuracy, vote, keep_source=self.keep_source)
         return state | _scaling_state(scaling)
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
@@ -98,7 +97,7 @@ class TargetScaling(TrustRule, Calibrator):
         return cls(**given)
 
     def _fit_ratio(self, sources: tuple[Outputs, ...], target: Outputs) -> State:
-        """None, where that of the model serves or a domain has too few rows for one."""
+        """Empty where that of the model serves, or where a domain has too few rows for one."""
         models_shift = any(bool((part.density_ratio != 1).any()) for part in (*sources, target))
         if self.ratio == "model" or (self.ratio == "auto" and models_shift):
             return {}

@@ -21,7 +21,7 @@ class Temperature(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Fit the temperature; the target is not looked at."""
-        temperature = fit_temperature(data.source.logits, data.source_labels)
+        temperature = fit_temperature(data.held_out.logits, data.held_out_labels)
         return {"temperature": torch.tensor(temperature, dtype=torch.float64)}
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:

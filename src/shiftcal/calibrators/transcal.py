@@ -49,9 +49,9 @@ class TransCal(ImportanceWeighted):
             InvalidInputError: no target.
         """
         target_logits, weights = require_target(data).logits.double(), self.source_weights(data)
-        scaled = data.source.logits.double() / fit_temperature(data.source.logits, data.source_labels)
+        scaled = data.held_out.logits.double() / fit_temperature(data.held_out.logits, data.held_out_labels)
         confidence = mean_confidence(scaled, 1.0)
-        errors = (scaled.argmax(dim=-1) != data.source_labels).double()
+        errors = (scaled.argmax(dim=-1) != data.held_out_labels).double()
 
         def accuracy(power: float) -> float:
             return estimate_accuracy(errors, weights**power, confidence if self.variance_reduction else None)

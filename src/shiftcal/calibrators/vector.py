@@ -26,7 +26,7 @@ class Vector(Calibrator):
 
     def fit(self, data: CalibrationData) -> State:
         """Fit scales and biases; the target is not looked at."""
-        logits, labels = centred(data.source.logits), data.source_labels
+        logits, labels = centred(data.held_out.logits), data.held_out_labels
         scale = torch.full((data.num_classes,), 1 / fit_temperature(logits, labels), dtype=torch.float64)
 
         def loss(parameters: Tensor) -> Tensor:

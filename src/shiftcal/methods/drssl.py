@@ -17,7 +17,7 @@ and a row is accepted in a step if its weak view still has the label of then:
     accepted   g_label(x) >= threshold, g proportional to f b, the surest of each class first, and of none more than a
                portion of the rows that it would have if classes were as frequent as on the source
 
-f, q, trust and b: `shiftcal.methods.shared.target_labels`. The mean of max f on the target is about the accuracy
+f, q, trust and b: `shiftcal.methods.shared.label_model`. The mean of max f on the target is about the accuracy
 there, so from a confidence of 0.5 on a label is more likely right than wrong, where FixMatch's 0.95 would accept
 nearly everything; rows on which the clusters contradict the classifier come last. The portion grows, as in `drst`.
 Labels that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps,
@@ -87,7 +87,7 @@ class DistributionallyRobustSemiSupervised(
         portion = self.portion(view)
         if portion is None or not self.is_target_aware:
             return None
-        scores, robust = network.label_scores(view)
+        scores, robust = network.label_scores(view, self.robust_logits)
         labels = scores.argmax(dim=-1)
         confidence = robust.exp().gather(-1, labels.unsqueeze(-1)).squeeze(-1)
         shares = view.source_labels.bincount(minlength=scores.shape[1]) / len(view.source_labels)
@@ -127,7 +127,7 @@ class DistributionallyRobustSemiSupervised(
         if not self.is_target_aware:
             return self.robust_logits(weak.logits, log_ratio)
         assert batch.target_inputs is not None
-        return network.labels.model.log_scores(network.observed(batch.target_inputs, *weak))
+        return network.labels.model.log_scores(network.observed(batch.target_inputs, *weak, self.robust_logits))
 
     def _thresholds(self, batch: Batch, probabilities: Tensor) -> float | Tensor:
         """The least confidence of each row (N,): any will do for a label that is still the one chosen beforehand."""

@@ -8,7 +8,7 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 
 The paper's own form is `labelling="confidence"`, p the prediction f of `drl`, with `ratio_strength=1`, a
 `class_regularization` above 0 and `ratio_counts_pseudo_labels=true`. The default is ours: the task is trained at R =
-1, the ratio learns beside it, p is that of `shiftcal.methods.shared.target_labels`, and predictions are made together
+1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and predictions are made together
 with clusters and prior correction too:
 
     prediction  proportional to f_c(x) (q_c(x)^trust b_c)^t(x),   t = max(0, (1 - R) / (1 + R))
@@ -37,6 +37,7 @@ from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
+from shiftcal.target.evidence import ObservedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,11 @@ class DistributionallyRobustSelfTraining(
         portion = self.portion(view)
         if portion is None:
             return None
-        scores = network.label_scores(view)[0] if self.is_target_aware else view.target_outputs.logits.double()
+        scores = (
+            network.label_scores(view, self.robust_logits)[0]
+            if self.is_target_aware
+            else view.target_outputs.logits.double()
+        )
         rows, labels = select_class_balanced(torch.softmax(scores, dim=-1), portion)
         return PseudoLabels(rows.numpy(), labels.numpy())
 
@@ -94,8 +99,8 @@ class DistributionallyRobustSelfTraining(
         outputs = super().predict(network, inputs)
         if not self.predicts_with_clusters(network):
             return outputs
-        rows = network.observed(inputs, outputs.logits, outputs.features)
         ratio = outputs.density_ratio
+        rows = ObservedRows(outputs.logits, 1 / (1 + ratio), network.structure(inputs, outputs.features))
         weight = ((1 - ratio) / (1 + ratio)).clamp_min(0).unsqueeze(-1)
         return outputs._replace(logits=network.labels.model.log_scores(rows, weight))
 

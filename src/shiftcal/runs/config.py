@@ -11,11 +11,11 @@ import yaml
 
 from shiftcal.calibrators import calibrator_class
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError
-from shiftcal.methods import method_class
 from shiftcal.core.options import option_names
-from shiftcal.training.recipe import Recipe
+from shiftcal.methods import method_class
 from shiftcal.training.compositions import resolved_names
 from shiftcal.training.options import TrainingOptions
+from shiftcal.training.recipe import Recipe
 
 # Types and their name for each key of a configuration file.
 _VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
@@ -46,7 +46,7 @@ class RunConfig:
     image_size: int | None = None
     """Side that all images are brought to; None: by the data and the backbone."""
     fallback: bool = True
-    """Whether a method that adapts is given up where the source alone seems to do better, see `shiftcal.training.fallback`."""
+    """Whether a method that adapts is given up where the source alone seems to do better."""
     method_options: Mapping[str, Any] = field(default_factory=dict)
     calibrator_options: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import NOT_CHOSEN, PseudoLabelRounds
-from shiftcal.core.errors import InvalidInputError
-from shiftcal.training.fitted_model import FittedModel
 from shiftcal.metrics import compute_metrics
 from shiftcal.runs.predictions import ExampleImages, Predictions
+from shiftcal.training.fitted_model import FittedModel
 
 # Pictures kept of each end of the density ratio.
 _EXAMPLES_PER_END = 12

@@ -44,9 +44,7 @@ def run_experiment(
             check_same_options(config, folder)
     if not folder.is_finished:
         data = load_data(config, download=download)
-        fit = partial(
-            fit_with_fallback, fallback=config.fallback, resume=resume, after_epoch=folder.write_history
-        )
+        fit = partial(fit_with_fallback, fallback=config.fallback, resume=resume, after_epoch=folder.write_history)
         carry_out_run(folder, config, data, fit, learning_curve=learning_curve)
         if is_main_process():
             report_run(folder)

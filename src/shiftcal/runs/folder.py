@@ -29,8 +29,8 @@ import yaml
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.core.files import written_whole
-from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, FORMAT_VERSION
+from shiftcal.training.fitted_model import FittedModel
 
 _RECORDED_PACKAGES = ("shiftcal", "torch", "lightning-fabric", "numpy", "scikit-learn", "timm", "torchvision")
 

@@ -9,9 +9,9 @@ from collections.abc import Hashable, Sequence
 
 import torch
 
+from shiftcal.core.processes import is_main_process
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.metrics import METRICS
-from shiftcal.core.processes import is_main_process
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.trainer import Predict
 

@@ -28,6 +28,8 @@ class Diagnosis:
     """Of the outputs; None where too few source rows were held out to tell."""
     trust: float = 0.0
     """From 0 to 1, how far the clusters (or, without features, the thresholded confidence) decided."""
+    has_held_out: bool = True
+    """Whether source rows were held out; else rows that were trained on stood for them."""
     before_adaptation: float | None = None
     """The accuracy that was expected before adaptation, where it still has a say."""
 
@@ -42,7 +44,14 @@ class Diagnosis:
                 f"Take it with care: it lies between {self.before_adaptation:.1%}, expected before the classifier "
                 "was adapted to the target, and what is expected of it now."
             )
-        if self.domain_auc is None and self.difference_of_confidences is not None:
+        if not self.has_held_out:
+            return (
+                "Take it with care: no source rows were held out, and on rows that it was trained on a classifier is "
+                "more often right than on new ones."
+            )
+        if self.difference_of_confidences is None:
+            return "Take it with care: a single estimator was asked, and nothing else speaks for it."
+        if self.domain_auc is None:
             return (
                 "Take it with care: too few source rows were held out to tell whether the shift changes what the "
                 "classifier says, so it was taken for granted that it does."
@@ -136,6 +145,7 @@ class TargetFindings:
             found["estimated_accuracy"] = values.pop("accuracy")
             # The metrics of the run have the mean confidence after scaling.
             values.pop("mean_confidence")
+            values.pop("has_held_out")
             found |= values
         if self.adaptation is not None:
             found |= {name: float(value) for name, value in asdict(self.adaptation).items()}

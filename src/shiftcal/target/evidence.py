@@ -44,9 +44,9 @@ class BeforeAdaptation:
     accuracy: float
     """Estimated then. An adapted classifier agrees with the clusters more often than it is right, and it was right
     less often before: the truth lies between the two estimates."""
-    domain_auc: float
-    """Of its outputs then. What an adapted classifier says of the target looks as on the source, whatever it is
-    worth."""
+    domain_auc: float | None
+    """Of its outputs then; None where too few source rows were held out to tell. What an adapted classifier says of
+    the target looks as on the source, whatever it is worth."""
 
 
 @dataclass(frozen=True)

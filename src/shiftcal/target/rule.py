@@ -1,4 +1,4 @@
-"""Every constant of the rule that says how far what is seen of a target is believed.
+"""The constants of the rule that says how far what is seen of a target is believed.
 
 All of them were settled by hand while looking at errors, with target labels, on tasks of Office-31, Office-Home
 (features of EfficientNet-Lite2) and digits, and checked on newsgroups, pictures and tables that had not been looked

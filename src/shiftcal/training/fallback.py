@@ -18,22 +18,23 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
-from scipy.stats import binom
+from scipy.special import bdtrc
 from torch import Tensor
 
 from shiftcal.core import options
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.methods.base import Method
-from shiftcal.target.clusters import common_units
+from shiftcal.target.clusters import common_units, fit_clusters
 from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
-from shiftcal.target.estimators.combined import Combined
+from shiftcal.target.estimators.combined import chance_corrected_purity
 from shiftcal.target.evidence import sampled_rows
+from shiftcal.target.rule import TrustRule
 from shiftcal.training.checkpoint import WAITING
 from shiftcal.training.fabric import launched_fabric
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.fitted_model import FittedModel, sampled_domain, source_split
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord, Watch
 
@@ -100,25 +101,24 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
 
 
 def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem) -> AdaptationCheck:
-    """Which of the two the target's clusters speak for."""
+    """Which of the two the target's clusters speak for.
+
+    An adapted classifier is asked without the clusters that may have their say in its predictions.
+    """
     assert problem.target is not None
-    assert reference.diagnosis is not None
-    rule, found = Combined(), reference.diagnosis
-    assert found.cluster_purity is not None
-    assert found.cluster_compactness is not None
+    rule = TrustRule()
+    source = sampled_domain(source_split(problem.source, reference.recipe.training)[0])
     inputs = problem.target.inputs.subset(sampled_rows(len(problem.target)))
-    source_rows = sampled_rows(len(problem.source))
-    of_reference = reference.predict(inputs, keep_inputs=True)
-    units = common_units(
-        reference.predict(problem.source.inputs.subset(source_rows), keep_inputs=True).structure.double()
-    )
-    labels = torch.from_numpy(problem.source.labels)
-    agrees = [
-        agrees_with_clusters(of_reference.structure.double(), outputs.logits.double(), labels, rule, units)
-        for outputs in (adapted.predict(inputs), of_reference)
-    ]
+    on_source, on_target = (reference.predict(rows, keep_inputs=True) for rows in (source.inputs, inputs))
+    labels, features = torch.from_numpy(source.labels), on_target.structure.double()
+    source_features = on_source.structure.double()
+    units = common_units(source_features)
+    judged = (adapted.judged_outputs(inputs)[0].double(), on_target.logits.double())
+    agrees = [agrees_with_clusters(features, logits, labels, rule, units) for logits in judged]
+    purity = chance_corrected_purity(source_features, on_source.logits.double(), labels, units)
+    compactness = fit_clusters(features, torch.softmax(judged[1], dim=-1), units).compactness(features)
     p_value = paired_p_value(*agrees)
-    can_judge = rule.cluster_reliability(found.cluster_purity, found.cluster_compactness) >= _LEAST_RELIABILITY
+    can_judge = rule.cluster_reliability(purity, compactness) >= _LEAST_RELIABILITY
     return AdaptationCheck(
         adapted_agreement=float(agrees[0].double().mean()),
         source_agreement=float(agrees[1].double().mean()),
@@ -136,4 +136,4 @@ def paired_p_value(adapted: Tensor, reference: Tensor) -> float:
     """
     only_reference, only_adapted = int((reference & ~adapted).sum()), int((adapted & ~reference).sum())
     differing = only_reference + only_adapted
-    return 1.0 if differing == 0 else float(binom.sf(only_reference - 1, differing, 0.5))
+    return 1.0 if differing == 0 else float(bdtrc(only_reference - 1, differing, 0.5))

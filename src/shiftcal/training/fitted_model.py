@@ -105,12 +105,13 @@ class FittedModel:
         if held_out is None:
             return replace(fitted, conformity=None)
         source, target = (
-            None if outputs is None else fitted._calibrated_outputs(outputs) for outputs in (data.source, data.target)
+            None if outputs is None else fitted._calibrated_outputs(outputs)
+            for outputs in (data.held_out, data.target)
         )
         assert source is not None
         found = conformity(
             torch.softmax(source.logits.double(), dim=-1),
-            data.source_labels,
+            data.held_out_labels,
             1 / source.density_ratio,
             None if target is None else torch.softmax(target.logits.double(), dim=-1),
         )
@@ -120,20 +121,21 @@ class FittedModel:
         self, training: LabelledDomain, held_out: LabelledDomain | None, target: UnlabelledDomain | None
     ) -> CalibrationData:
         """What the model says of (a sample of) the rows of both domains."""
-        seen = _sampled(training)
-        unseen = seen if held_out is None else _sampled(held_out)
+        seen = sampled_domain(training)
+        unseen = seen if held_out is None else sampled_domain(held_out)
         target_inputs = None if target is None else target.inputs.subset(sampled_rows(len(target)))
         outputs, labels = self._outputs(seen.inputs, keep_inputs=True), torch.from_numpy(seen.labels)
         judged = None
         if self.recipe.method.judges_apart and target_inputs is not None:
-            judged = Judged(*(self._judged(inputs) for inputs in (seen.inputs, unseen.inputs, target_inputs)))
+            judged = Judged(*(self.judged_outputs(inputs) for inputs in (seen.inputs, unseen.inputs, target_inputs)))
         return CalibrationData(
-            source=outputs if unseen is seen else self._outputs(unseen.inputs, keep_inputs=True),
-            source_labels=torch.from_numpy(unseen.labels),
+            held_out=outputs if unseen is seen else self._outputs(unseen.inputs, keep_inputs=True),
+            held_out_labels=torch.from_numpy(unseen.labels),
             target=None if target_inputs is None else self._outputs(target_inputs, keep_inputs=True),
             num_classes=len(self.classes),
             seed=self.recipe.training.random_state,
-            source_inputs=unseen.inputs,
+            held_out_inputs=unseen.inputs,
+            is_held_out=held_out is not None,
             predict=self._outputs,
             training=outputs,
             training_labels=labels,
@@ -166,7 +168,8 @@ class FittedModel:
             keep_inputs=keep_inputs,
         )
 
-    def _judged(self, inputs: Inputs) -> tuple[Tensor, ...]:
+    def judged_outputs(self, inputs: Inputs) -> tuple[Tensor, ...]:
+        """What the accuracy on the target is judged by, for all rows: see `Method.judged_outputs`."""
         device = prediction_device(self.recipe.training.device)
         network = self.network.to(device)
         judge = partial(self.recipe.method.judged_outputs, network)
@@ -201,7 +204,8 @@ def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[Lab
     return hold_out(source, training.validation_fraction, training.random_state)
 
 
-def _sampled(domain: LabelledDomain) -> LabelledDomain:
+def sampled_domain(domain: LabelledDomain) -> LabelledDomain:
+    """At most so many rows as estimates need."""
     rows = sampled_rows(len(domain))
     return replace(domain, inputs=domain.inputs.subset(rows), labels=domain.labels[rows])
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.core.errors import InvalidInputError, OutputError
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting import Cell, RunContents, comparison_table, write_report
 
@@ -51,6 +51,12 @@ def report(tmp_path: Path, *runs: RunContents, title: str = "Title") -> Page:
     return Page(path.read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of the time of a page, and words do not depend on it."""
+    monkeypatch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, make_run: Callable[..., RunContents]) -> Page:
     return report(tmp_path_factory.mktemp("report"), make_run())
@@ -90,6 +96,7 @@ def test_names_of_users_are_escaped(tmp_path: Path, make_run: Callable[..., RunC
     assert ATTACK in page.text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_without_target_labels_one_line_stands_for_what_needs_them(
     tmp_path: Path, make_run: Callable[..., RunContents]
 ) -> None:
@@ -99,6 +106,7 @@ def test_without_target_labels_one_line_stands_for_what_needs_them(
     assert "✓ right" not in page.text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_without_shift_there_is_a_line_instead_of_a_histogram(
     tmp_path: Path, make_run: Callable[..., RunContents]
 ) -> None:
@@ -108,12 +116,14 @@ def test_without_shift_there_is_a_line_instead_of_a_histogram(
     assert "Most confident" in page.text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_nothing_recorded(tmp_path: Path, make_run: Callable[..., RunContents]) -> None:
     page = report(tmp_path, replace(make_run(image_side=None), history=[], card={}))
     for line in ("No training history was recorded.", "No pictures were kept", "The card is empty."):
         assert line in page.text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_notes_name_the_runs_that_they_are_about(tmp_path: Path, make_run: Callable[..., RunContents]) -> None:
     page = report(tmp_path, make_run(), make_run("erm", shifted=False))
     assert "erm: No shift is modelled" in page.text

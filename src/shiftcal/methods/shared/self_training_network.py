@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,12 +16,14 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.methods.base import TrainingView
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
+from shiftcal.methods.shared.label_model import LabelBuffers, fit_label_model
 from shiftcal.methods.shared.rounds import GrowingRounds
 from shiftcal.methods.shared.source_reference import new_source_reference
-from shiftcal.methods.shared.target_labels import LabelBuffers, fit_label_model
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, sampled_rows
 
 ClusterLabels = bool | Literal["auto"]
+RobustForm = Callable[[Tensor, Tensor], Tensor]
+"""From logits (N, C) and log R (N,) to the logits of the predictive form."""
 
 
 class SelfTrainingNetwork(ClassifierWithRatio):
@@ -40,10 +42,10 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         """What clusters are looked for in, as of `Outputs.structure`."""
         return features if self.task.backbone.takes_images else inputs
 
-    def observed(self, inputs: Tensor, logits: Tensor, features: Tensor) -> ObservedRows:
-        """Rows of a batch, given what the task network says of them or of views of them."""
-        tau = torch.sigmoid(-self.log_ratio(inputs, features))
-        return ObservedRows(logits, tau, self.structure(inputs, features))
+    def observed(self, inputs: Tensor, logits: Tensor, features: Tensor, robust: RobustForm) -> ObservedRows:
+        """Rows of a batch in the robust form, given what the task network says of them or of views of them."""
+        log_ratio = self.log_ratio(inputs, features)
+        return ObservedRows(robust(logits, log_ratio), torch.sigmoid(-log_ratio), self.structure(inputs, features))
 
     def judged(self, inputs: Tensor, logits: Tensor) -> tuple[Tensor, ...]:
         """Logits, and features of the reference where there is one: what the accuracy is judged by."""
@@ -54,15 +56,15 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         return not self.task.backbone.takes_images if cluster_labels == "auto" else cluster_labels
 
     def fit_labels(
-        self, view: TrainingView, *, cluster_labels: ClusterLabels, correct_prior: bool
+        self, view: TrainingView, robust: RobustForm, *, cluster_labels: ClusterLabels, correct_prior: bool
     ) -> dict[str, Tensor]:
         """Values of the buffers of this network for a label model of the target as it stands."""
 
         def observe_batch(inputs: Tensor) -> tuple[Tensor, ...]:
             logits, features = self.task(inputs)
-            rows = self.observed(inputs, logits, features)
+            rows = self.observed(inputs, logits, features, robust)
             assert rows.features is not None
-            logits, *reference = self.judged(inputs, logits)
+            logits, *reference = self.judged(inputs, rows.logits)
             return logits, rows.target_probability, rows.features, *reference
 
         def observe(inputs: Inputs, rows: np.ndarray) -> ObservedRows:
@@ -83,17 +85,20 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         values: Mapping[str, Tensor] = self.labels.values(model, found)
         return {f"labels.{name}": value for name, value in values.items()}
 
-    def label_scores(self, view: TrainingView) -> tuple[Tensor, Tensor]:
+    def label_scores(self, view: TrainingView, robust: RobustForm) -> tuple[Tensor, Tensor]:
         """log p and the log-probabilities of f b (N, C) of all target rows, in double precision."""
 
         def score(inputs: Tensor) -> tuple[Tensor, Tensor]:
-            rows = self.observed(inputs, *self.task(inputs))
+            logits, features = self.task(inputs)
+            rows = self.observed(inputs, logits, features, robust)
             model = self.labels.model
-            robust = torch.log_softmax(model.scaling.scaled_logits(rows) + model.log_prior_correction, dim=-1)
-            return model.log_scores(rows), robust
+            without_clusters = torch.log_softmax(
+                model.scaling.scaled_logits(rows) + model.log_prior_correction, dim=-1
+            )
+            return model.log_scores(rows), without_clusters
 
-        scores, robust = view.observe(score, view.target.inputs)
-        return scores.double(), robust.double()
+        scores, without_clusters = view.observe(score, view.target.inputs)
+        return scores.double(), without_clusters.double()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +134,14 @@ class TargetAwareLabelling(GrowingRounds):
         """The label model as the network stands; none during the warm-up."""
         if self.portion(view) is None or not self.is_target_aware:
             return {}
-        return network.fit_labels(view, cluster_labels=self.cluster_labels, correct_prior=self.prior_correction)
+        return network.fit_labels(
+            view, self.robust_logits, cluster_labels=self.cluster_labels, correct_prior=self.prior_correction
+        )
+
+    if TYPE_CHECKING:  # of `DistributionallyRobust`, which every method of these options is
+
+        def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
+            """Theorem 1 in its inference form."""
 
     def before_adaptation(self, network: SelfTrainingNetwork) -> BeforeAdaptation | None:
         """As it was found before the first pseudo-labels."""

@@ -58,7 +58,9 @@ def parse_contenders(text: str) -> tuple[Contender, ...]:
     return tuple(dict.fromkeys(contenders))
 
 
-def _contender(method: str, settings: str | None, calibrator: str | None, calibrator_settings: str | None) -> Contender:
+def _contender(
+    method: str, settings: str | None, calibrator: str | None, calibrator_settings: str | None
+) -> Contender:
     further: tuple[str, ...] = ()
     if method in COMPOSITIONS:
         method, calibrator, own = resolved_names(method, calibrator, None)

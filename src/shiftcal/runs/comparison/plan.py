@@ -58,6 +58,7 @@ class Training:
 
 
 def trainings_of(plan: ComparisonPlan) -> Iterator[Training]:
+    """What is to be trained: each method once for each task and seed, whatever stands behind it."""
     by_trained: dict[Contender, list[Contender]] = {}
     for contender in plan.contenders:
         by_trained.setdefault(contender.trained, []).append(contender)
@@ -68,6 +69,7 @@ def trainings_of(plan: ComparisonPlan) -> Iterator[Training]:
 
 
 def cells_of(plan: ComparisonPlan, out: Path) -> Folders:
+    """The folder of every cell."""
     return {
         (task.name, contender.name, seed): cell_folder(out, task, contender, seed)
         for task in plan.tasks
@@ -77,6 +79,7 @@ def cells_of(plan: ComparisonPlan, out: Path) -> Folders:
 
 
 def cell_folder(out: Path, task: Task, contender: Contender, seed: int) -> RunFolder:
+    """Of one cell."""
     # Names become folders: whatever a file system may refuse is written as a dash or underscore.
     task_name = re.sub(r"[^\w.+=-]+", "_", task.name.replace(SEPARATOR, "--"))
     contender_name = re.sub(r"[^\w.+=-]+", "_", contender.name)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.runs.predictions import Predictions
 
 Domain = Literal["source", "target"]

@@ -17,7 +17,7 @@ TOLERANCE = 1.0
 def headline(runs: Sequence[RunContents], table: ComparisonTable | None = None) -> str:
     """One sentence for the whole report: what the run found, or which of several did best.
 
-    Of a comparison that is what its table says over all tasks and seeds, not what the runs do that are shown in detail.
+    Of a comparison that is what its table says over all tasks and seeds, not what the runs shown in detail do.
     """
     if table is not None:
         return comparison_sentence(table)

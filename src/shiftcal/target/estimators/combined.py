@@ -10,9 +10,10 @@ Trust is the product of three answers between 0 and 1, whose constants are those
 - Are the target's clusters compact? Loose ones, as of bags of words, contradict a classifier that is right.
 
 Where nothing but probabilities is known there are no clusters; the average thresholded confidence stands in their
-place. Of a classifier that was adapted to the target, and as far as it is not judged by trusted clusters of a network
-that learned from the source alone, the mean of the estimates before and after adaptation is taken. The estimate is
-never above the mean confidence: nothing here can justify more confidence without labels.
+place. Of a classifier whose method recorded what was known before adaptation (`drst`, `drssl`), and as far as it is
+not judged by trusted clusters of a network that learned from the source alone, the mean of the estimates before and
+after adaptation is taken. The estimate is never above the mean confidence: nothing here can justify more confidence
+without labels.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class Combined(TrustRule, AccuracyEstimator):
     def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
         """The same with all that it rests on."""
         held_out, target, before = evidence.held_out, evidence.target, evidence.before_adaptation
-        auc = None if before is None else before.domain_auc
-        if auc is None:
+        if before is not None:
+            auc = before.domain_auc
+        else:
             auc = domain_auc_of_outputs(
                 held_out.logits,
                 target.logits,
@@ -62,7 +64,7 @@ class Combined(TrustRule, AccuracyEstimator):
             found = self._by_outputs(evidence, found)
         else:
             found = self._by_clusters(evidence, found, features, source_features)
-        return self._with_time_before(evidence, found)
+        return self._with_before_adaptation(evidence, found)
 
     def _by_outputs(self, evidence: ShiftEvidence, found: Diagnosis) -> Diagnosis:
         above = AverageThresholdedConfidence().estimate(evidence)
@@ -91,7 +93,7 @@ class Combined(TrustRule, AccuracyEstimator):
         expected = found.trust * under_shift + (1 - found.trust) * found.difference_of_confidences
         return replace(found, accuracy=min(max(expected, 1 / num_classes), found.mean_confidence))
 
-    def _with_time_before(self, evidence: ShiftEvidence, found: Diagnosis) -> Diagnosis:
+    def _with_before_adaptation(self, evidence: ShiftEvidence, found: Diagnosis) -> Diagnosis:
         before = evidence.before_adaptation
         if before is None:
             return found

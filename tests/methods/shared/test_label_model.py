@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from shiftcal.methods.shared.target_labels import LabelBuffers, LabelModel, fit_label_model
+from shiftcal.methods.shared.label_model import LabelBuffers, LabelModel, fit_label_model
 from shiftcal.target.clusters import Clusters
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling
@@ -82,6 +82,22 @@ def test_prior_correction_is_by_the_frequencies_of_the_source(evidence: ShiftEvi
 def test_with_too_few_held_out_rows_the_prior_is_left_alone(evidence: ShiftEvidence) -> None:
     few = replace(evidence, held_out=rows(9, seed=1)[0], held_out_labels=torch.arange(9) % 3)
     assert not fit_label_model(few, by_clusters=False, correct_prior=True)[0].log_prior_correction.any()
+
+
+def test_where_the_shift_can_not_be_told_the_prior_is_left_alone() -> None:
+    """Held-out rows of many classes, a target of few: too few rows of these to tell, however many there are."""
+    source, labels = rows(300, seed=0, margin=6.0)
+    held_out, own = rows(30, seed=1, margin=6.0)
+    target, _ = rows(300, seed=2)
+    only = replace(target, logits=target.logits + torch.tensor([50.0, 0, 0]))
+    few = torch.cat([(own != 0).nonzero().squeeze(-1), (own == 0).nonzero().squeeze(-1)[:5]])
+    part = replace(
+        held_out, **{name: getattr(held_out, name)[few] for name in ("logits", "target_probability", "features")}
+    )
+    evidence = ShiftEvidence(source, labels, part, own[few], only)
+    model, found = fit_label_model(evidence, by_clusters=False, correct_prior=True)
+    assert found.domain_auc is None
+    assert not model.log_prior_correction.any()
 
 
 def test_buffers_hold_the_label_model_and_remember_the_time_before(evidence: ShiftEvidence) -> None:

@@ -2,7 +2,7 @@
 
     p  proportional to f_c(x) q_c(x)^trust b_c
 
-f is the classifier's prediction, scaled so that its mean confidence on the target is the accuracy that is expected
+f is the predictive form of `drl`, scaled so that its mean confidence on the target is the accuracy that is expected
 there (`shiftcal.target.scaling`), found anew before each epoch. q is the share of each class among the clusters of
 the target at x, and trust says how far they are believed (`shiftcal.target.estimators.combined`): where classes form
 no clusters or nothing was shifted, p is f. The clusters know of the target's own structure, which the source could
@@ -19,6 +19,7 @@ source, and b is 1. So it is where too few source rows are held out to tell.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -64,11 +65,11 @@ def fit_label_model(
     """
     rule = Combined()
     found = rule.diagnose(evidence)
-    scaling = fit_scaling(evidence, found.accuracy, rule.cluster_vote * found.trust)
     like = evidence.target.logits
     trust = like.new_tensor(found.trust if by_clusters else 0.0)
+    scaling = fit_scaling(evidence, found.accuracy, rule.cluster_vote * float(trust))
     uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
-    if not correct_prior or len(evidence.held_out_labels) < rule.fewest_held_out:
+    if not correct_prior or found.domain_auc is None:
         return uncorrected, found
     labels = evidence.source_labels
     wanted = labels.bincount(minlength=evidence.num_classes) / len(labels)
@@ -111,7 +112,10 @@ class LabelBuffers(nn.Module):
     @property
     def known_before(self) -> BeforeAdaptation | None:
         """What was known before the first pseudo-labels."""
-        return BeforeAdaptation(*self.before_adaptation.tolist()) if self.before_adaptation.any() else None
+        if not self.before_adaptation.any():
+            return None
+        accuracy, auc = self.before_adaptation.tolist()
+        return BeforeAdaptation(accuracy, None if math.isnan(auc) else auc)
 
     def values(self, model: LabelModel, found: Diagnosis) -> dict[str, Tensor]:
         """What the buffers are to be for a label model; what was found first of all is remembered."""
@@ -127,7 +131,6 @@ class LabelBuffers(nn.Module):
             "log_prior_correction": model.log_prior_correction,
         }
         if self.known_before is None:
-            # An AUC that is not known counts as one of a shift that changes everything.
-            auc = 1.0 if found.domain_auc is None else found.domain_auc
+            auc = math.nan if found.domain_auc is None else found.domain_auc
             values["before_adaptation"] = torch.tensor([found.accuracy, auc])
         return values
