@@ -167,6 +167,7 @@ def test_same_runs_same_file(tmp_path: Path, make_run: Callable[..., RunContents
 CURVE = [{"epoch": epoch, "accuracy": 0.2 * epoch, "brier_score": 1 / epoch} for epoch in (1, 2, 3)]
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_learning_curves_of_several_runs_are_in_one_figure(
     tmp_path: Path, make_run: Callable[..., RunContents]
 ) -> None:
@@ -181,6 +182,7 @@ def test_learning_curves_of_several_runs_are_in_one_figure(
     assert "learning-curve" not in report(tmp_path, make_run()).attributes("section", "id")
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_learning_curves_of_a_comparison_are_means_by_method(tmp_path: Path) -> None:
     curves = {("task", "drl", 0): CURVE, ("task", "drl", 1): CURVE[:2], ("other", "erm", 0): CURVE}
     table = comparison_table([Cell("task", "drl", 0, {"accuracy": 0.5})])
@@ -204,6 +206,7 @@ def test_unwritable_places_are_an_error(tmp_path: Path) -> None:
         write_report([], tmp_path / "file" / "report.html", title="x", table=table)
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_pseudo_labels_have_a_section_where_there_are_any(
     tmp_path: Path, make_run: Callable[..., RunContents]
 ) -> None:
