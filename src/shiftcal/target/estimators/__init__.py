@@ -5,6 +5,7 @@ from __future__ import annotations
 from shiftcal.core.errors import UnknownNameError
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
 from shiftcal.target.estimators.base import AccuracyEstimator
+from shiftcal.target.estimators.calibrated_confidence import CalibratedConfidence
 from shiftcal.target.estimators.cluster_agreement import ClusterAgreement
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.estimators.difference_of_confidences import DifferenceOfConfidences
@@ -12,6 +13,7 @@ from shiftcal.target.estimators.mean_confidence import MeanConfidence
 
 ESTIMATORS: dict[str, type[AccuracyEstimator]] = {
     "average-thresholded-confidence": AverageThresholdedConfidence,
+    "calibrated-confidence": CalibratedConfidence,
     "cluster-agreement": ClusterAgreement,
     "combined": Combined,
     "difference-of-confidences": DifferenceOfConfidences,
