@@ -48,6 +48,7 @@ SEMI_SUPERVISED_METRICS = {
 }
 PRECISION_METRICS = {f"precision_at_{share}": f"surest {share:.0%}" for share in (0.1, 0.25, 0.5)}
 FIXMATCH, DRSSL = "fixmatch[unlabelled_multiple=3]", "drssl[unlabelled_multiple=3]@70febac"
+COMPARED = ("source-only", "cbst", "crst", "drst@70febac", "drst+target-scaling")
 MISSING = "–"
 DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "source-only+target-scaling": "#d55e00"}
 CURVES = {"source-only": "#999999", "cbst": "#0072b2", "crst": "#009e73", "drst@70febac": "#d55e00"}
@@ -228,7 +229,7 @@ def main(arguments: list[str]) -> int:
             "office-31": ranked_table(first_seed([row for row in adaptation if "office-31" in row["task"]])),
             "digits": ranked_table(of_most_runs(adapted_digits)),
             "digits of one seed": ranked_table(of_most_runs(first_seed(adapted_digits))),
-            "tasks": task_table(adaptation, ("source-only", "cbst", "crst", "drst@70febac", "drst+target-scaling"), "accuracy"),
+            "tasks": task_table(adaptation, COMPARED, "accuracy"),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
         "semi_supervised.md": {
