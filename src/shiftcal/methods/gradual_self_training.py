@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
@@ -32,6 +31,7 @@ from shiftcal.methods.base import TASK, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.target.density_ratios import density_ratio_estimator
+from shiftcal.target.evidence import sampled_rows
 
 # Rows of a domain that the order is learnt from: enough for a linear direction.
 _MOST_ROWS_FITTED = 2_000
@@ -82,5 +82,5 @@ def source_log_ratio(source_features: Tensor, target_features: Tensor) -> Tensor
 
 
 def _some(features: Tensor) -> Tensor:
-    """At most some thousands of rows, evenly spread."""
-    return features[np.linspace(0, len(features) - 1, min(len(features), _MOST_ROWS_FITTED)).round().astype(np.int64)]
+    """At most some thousands of rows."""
+    return features[sampled_rows(len(features), _MOST_ROWS_FITTED)]
