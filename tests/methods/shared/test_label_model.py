@@ -53,6 +53,16 @@ def test_f_has_the_confidence_that_the_accuracy_merits(evidence: ShiftEvidence) 
     assert found.accuracy == pytest.approx(0.73, abs=0.04)
 
 
+def test_clusters_may_vote_on_confidence_without_a_part_in_labels(evidence: ShiftEvidence) -> None:
+    silent, voting = (
+        fit_label_model(evidence, by_clusters=False, correct_prior=False, cluster_vote=vote)[0]
+        for vote in (False, True)
+    )
+    assert silent.scaling.cluster_vote == 0
+    assert float(voting.scaling.cluster_vote) == pytest.approx(0.5)
+    assert voting.cluster_trust == silent.cluster_trust == 0
+
+
 def test_clusters_and_prior_correction_mend_labels(evidence: ShiftEvidence) -> None:
     labels = torch.arange(300) % CLASSES
 

@@ -54,7 +54,7 @@ class LabelModel:
 
 
 def fit_label_model(
-    evidence: ShiftEvidence, *, by_clusters: bool, correct_prior: bool
+    evidence: ShiftEvidence, *, by_clusters: bool, correct_prior: bool, cluster_vote: bool = False
 ) -> tuple[LabelModel, Diagnosis]:
     """Find p, and the estimate of the accuracy that its sharpness rests on.
 
@@ -62,12 +62,14 @@ def fit_label_model(
         evidence: of both domains.
         by_clusters: whether q takes part.
         correct_prior: whether b does.
+        cluster_vote: whether clusters have a vote on how sure f is of a row, even if q takes no part.
     """
     rule = Combined()
     found = rule.diagnose(evidence)
     like = evidence.target.logits
     trust = like.new_tensor(found.trust if by_clusters else 0.0)
-    scaling = fit_scaling(evidence, found.accuracy, rule.cluster_vote * float(trust))
+    vote = rule.cluster_vote * found.trust if by_clusters or cluster_vote else 0.0
+    scaling = fit_scaling(evidence, found.accuracy, vote)
     uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
     if not correct_prior or found.domain_auc is None:
         return uncorrected, found

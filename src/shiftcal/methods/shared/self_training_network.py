@@ -56,7 +56,13 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         return not self.task.backbone.takes_images if cluster_labels == "auto" else cluster_labels
 
     def fit_labels(
-        self, view: TrainingView, robust: RobustForm, *, cluster_labels: ClusterLabels, correct_prior: bool
+        self,
+        view: TrainingView,
+        robust: RobustForm,
+        *,
+        cluster_labels: ClusterLabels,
+        correct_prior: bool,
+        cluster_vote: bool,
     ) -> dict[str, Tensor]:
         """Values of the buffers of this network for a label model of the target as it stands."""
 
@@ -81,6 +87,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             evidence,
             by_clusters=self.uses_clusters(cluster_labels),
             correct_prior=correct_prior and view.held_out is not None,
+            cluster_vote=cluster_vote,
         )
         values: Mapping[str, Tensor] = self.labels.values(model, found)
         return {f"labels.{name}": value for name, value in values.items()}
@@ -106,6 +113,8 @@ class TargetAwareLabelling(GrowingRounds):
     """Options of methods that label the target by a network of this kind, in rounds that grow."""
 
     judges_apart: ClassVar[bool] = True
+    clusters_vote: ClassVar[bool] = False
+    """Whether clusters say how sure the scaled prediction is of a row, even where they take no part in labels."""
 
     labelling: Literal["target-aware", "confidence"] = option(
         "target-aware", "by scaled prediction, clusters and prior correction; or by the prediction, as in the paper"
@@ -135,7 +144,11 @@ class TargetAwareLabelling(GrowingRounds):
         if self.portion(view) is None or not self.is_target_aware:
             return {}
         return network.fit_labels(
-            view, self.robust_logits, cluster_labels=self.cluster_labels, correct_prior=self.prior_correction
+            view,
+            self.robust_logits,
+            cluster_labels=self.cluster_labels,
+            correct_prior=self.prior_correction,
+            cluster_vote=self.clusters_vote,
         )
 
     if TYPE_CHECKING:  # of `DistributionallyRobust`, which every method of these options is
