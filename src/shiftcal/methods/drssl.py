@@ -57,9 +57,8 @@ class DistributionallyRobustSemiSupervised(
     """DRSSL: pseudo-labels from weak views where the robust prediction is sure, for strong views."""
 
     pseudo_labels_join_source: ClassVar[bool] = False
-    # A threshold on the confidence needs rows that stand out: at an expected accuracy of .2 none is as sure as 0.5
-    # by the scaled prediction alone.
-    clusters_vote: ClassVar[bool] = True
+    # At an expected accuracy of .2 hardly a row is as sure as 0.5 by the scaled prediction alone.
+    labels_by_threshold: ClassVar[bool] = True
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)

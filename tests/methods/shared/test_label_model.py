@@ -55,8 +55,8 @@ def test_f_has_the_confidence_that_the_accuracy_merits(evidence: ShiftEvidence) 
 
 def test_clusters_may_vote_on_confidence_without_a_part_in_labels(evidence: ShiftEvidence) -> None:
     silent, voting = (
-        fit_label_model(evidence, by_clusters=False, correct_prior=False, cluster_vote=vote)[0]
-        for vote in (False, True)
+        fit_label_model(evidence, by_clusters=False, correct_prior=False, for_threshold=chosen)[0]
+        for chosen in (False, True)
     )
     assert silent.scaling.cluster_vote == 0
     assert float(voting.scaling.cluster_vote) == pytest.approx(0.5)

@@ -54,7 +54,7 @@ class LabelModel:
 
 
 def fit_label_model(
-    evidence: ShiftEvidence, *, by_clusters: bool, correct_prior: bool, cluster_vote: bool = False
+    evidence: ShiftEvidence, *, by_clusters: bool, correct_prior: bool, for_threshold: bool = False
 ) -> tuple[LabelModel, Diagnosis]:
     """Find p, and the estimate of the accuracy that its sharpness rests on.
 
@@ -62,14 +62,15 @@ def fit_label_model(
         evidence: of both domains.
         by_clusters: whether q takes part.
         correct_prior: whether b does.
-        cluster_vote: whether clusters have a vote on how sure f is of a row, even if q takes no part.
+        for_threshold: whether f is for a threshold on confidence, which needs rows that stand out: clusters then have
+            a vote on how sure it is of a row, even if q takes no part, and source-like rows stay as sure as the source.
     """
     rule = Combined()
     found = rule.diagnose(evidence)
     like = evidence.target.logits
     trust = like.new_tensor(found.trust if by_clusters else 0.0)
-    vote = rule.cluster_vote * found.trust if by_clusters or cluster_vote else 0.0
-    scaling = fit_scaling(evidence, found.accuracy, vote)
+    vote = rule.cluster_vote * found.trust if by_clusters or for_threshold else 0.0
+    scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=for_threshold)
     uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
     if not correct_prior or found.domain_auc is None:
         return uncorrected, found
@@ -88,6 +89,7 @@ class LabelBuffers(nn.Module):
     centroids: Tensor
     cluster_vote: Tensor
     log_temperature: Tensor
+    source_log_temperature: Tensor
     cluster_trust: Tensor
     log_prior_correction: Tensor
     before_adaptation: Tensor
@@ -97,7 +99,7 @@ class LabelBuffers(nn.Module):
         self.register_buffer("units", torch.ones(structure_dim))
         self.register_buffer("centre", torch.zeros(structure_dim))
         self.register_buffer("centroids", torch.zeros(num_classes, structure_dim))
-        for name in ("cluster_vote", "log_temperature", "cluster_trust"):
+        for name in ("cluster_vote", "log_temperature", "source_log_temperature", "cluster_trust"):
             self.register_buffer(name, torch.zeros(()))
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
         # Accuracy and domain AUC; 0: the classifier was not trained on pseudo-labels yet.
@@ -107,8 +109,7 @@ class LabelBuffers(nn.Module):
     def model(self) -> LabelModel:
         """The label model that these buffers hold."""
         clusters = Clusters(self.units, self.centre, self.centroids)
-        none = torch.zeros_like(self.log_temperature)
-        scaling = ConfidenceScaling(clusters, self.cluster_vote, self.log_temperature, none)
+        scaling = ConfidenceScaling(clusters, self.cluster_vote, self.log_temperature, self.source_log_temperature)
         return LabelModel(scaling, self.cluster_trust, self.log_prior_correction)
 
     @property
@@ -129,6 +130,7 @@ class LabelBuffers(nn.Module):
             "centroids": clusters.centroids,
             "cluster_vote": scaling.cluster_vote,
             "log_temperature": scaling.log_temperature,
+            "source_log_temperature": scaling.source_log_temperature,
             "cluster_trust": model.cluster_trust,
             "log_prior_correction": model.log_prior_correction,
         }

@@ -62,7 +62,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         *,
         cluster_labels: ClusterLabels,
         correct_prior: bool,
-        cluster_vote: bool,
+        for_threshold: bool,
     ) -> dict[str, Tensor]:
         """Values of the buffers of this network for a label model of the target as it stands."""
 
@@ -87,7 +87,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             evidence,
             by_clusters=self.uses_clusters(cluster_labels),
             correct_prior=correct_prior and view.held_out is not None,
-            cluster_vote=cluster_vote,
+            for_threshold=for_threshold and view.held_out is not None,
         )
         values: Mapping[str, Tensor] = self.labels.values(model, found)
         return {f"labels.{name}": value for name, value in values.items()}
@@ -113,8 +113,8 @@ class TargetAwareLabelling(GrowingRounds):
     """Options of methods that label the target by a network of this kind, in rounds that grow."""
 
     judges_apart: ClassVar[bool] = True
-    clusters_vote: ClassVar[bool] = False
-    """Whether clusters say how sure the scaled prediction is of a row, even where they take no part in labels."""
+    labels_by_threshold: ClassVar[bool] = False
+    """Whether labels are accepted by a threshold on confidence, see `fit_label_model`."""
 
     labelling: Literal["target-aware", "confidence"] = option(
         "target-aware", "by scaled prediction, clusters and prior correction; or by the prediction, as in the paper"
@@ -148,7 +148,7 @@ class TargetAwareLabelling(GrowingRounds):
             self.robust_logits,
             cluster_labels=self.cluster_labels,
             correct_prior=self.prior_correction,
-            cluster_vote=self.clusters_vote,
+            for_threshold=self.labels_by_threshold,
         )
 
     if TYPE_CHECKING:  # of `DistributionallyRobust`, which every method of these options is
