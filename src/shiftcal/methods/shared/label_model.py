@@ -63,7 +63,7 @@ def fit_label_model(
         by_clusters: whether q takes part.
         correct_prior: whether b does.
         for_threshold: whether f is for a threshold on confidence, which needs rows that stand out: clusters then have
-            a vote on how sure it is of a row, even if q takes no part, and source-like rows stay as sure as the source.
+            a vote on how sure it is of a row, even if q takes no part, and source-like rows stay as sure as before.
     """
     rule = Combined()
     found = rule.diagnose(evidence)
