@@ -2,7 +2,8 @@
 
 All of them were settled by hand while looking at errors, with target labels, on tasks of Office-31, Office-Home
 (features of EfficientNet-Lite2) and digits, and checked on newsgroups, pictures and tables that had not been looked
-at (benchmarks/other_shifts). They are options of the calibrator `target-scaling`, so `compare` can sweep them.
+at (benchmarks/calibration/README.md, benchmarks/other_shifts). Where one was found on something else, that stands
+beside it. They are options of the calibrator `target-scaling`, so `compare` can sweep them.
 """
 
 from __future__ import annotations
@@ -16,35 +17,32 @@ from shiftcal.core.options import option
 class TrustRule:
     """How far clusters of the target are believed, and what they weigh."""
 
-    # Found on: D -> A and Rw -> Ar, where the vote lowers the Brier score; flat from 0.3 to 0.8.
     cluster_vote: float = option(
         0.5, "log scale that the clusters' agreement adds to a single row, where they are trusted", at_least=0
     )
-    # Found on: W -> D and D -> W, where nothing shifted (AUC below 0.6), against A -> W and digits (above 0.7).
+    # On halves of classes too: a target that lacks classes moved it from 0.75 to here.
     full_domain_auc: float = option(
         0.65, "of outputs; from here on the shift is said to change what the classifier says", above=0.5, at_most=1
     )
-    # Found on: tables (0.05 to 0.2) against embeddings (0.6 and up).
     least_purity: float = option(
         0.2, "chance-corrected purity of source clusters up to which clusters say nothing", at_least=0, at_most=1
     )
     full_purity: float = option(0.5, "the same from which on they say all that they can", above=0, at_most=1)
-    # Found on: bags of words (0.1 to 0.3) against embeddings (0.5 and up).
     full_compactness: float = option(
         0.4, "mean cosine of target rows with their centroid from which on clusters count fully", above=0, at_most=1
     )
-    # Found on: halves of the classes of 47 tasks as targets.
+    # Halves of 47 tasks, with half of the classes.
     absent_frequency: float = option(
         0.15, "of a class among predictions, as a multiple of the source's, below which it is absent", at_least=0
     )
-    # Found on: MNIST -> SVHN, where a classifier runs into two classes.
+    # MNIST -> SVHN, where a classifier ran into two classes.
     most_absent: float = option(
         2 / 3,
         "share of the source whose classes a target may lack; more, and all classes count",
         at_least=0,
         at_most=1,
     )
-    # Found on: halves of classes, as above.
+    # Halves, as above.
     largest_class_weight: float = option(
         10.0, "of a held-out row, for classes that are predicted more often on the target", above=0
     )
