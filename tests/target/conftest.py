@@ -23,16 +23,19 @@ def observed(
     log_ratio: float = 0.0,
     spread: float = 0.5,
     least_margin: float = 5,
+    moved: float = 0.0,
     seed: int = 0,
 ) -> Rows:
     """Clusters by class; a share of the rows has logits that name the wrong class with the same confidence.
 
-    A lower margin than the source's is how a shift shows in the outputs.
+    A lower margin than the source's is how a shift shows in the outputs; features are moved along an axis on which
+    no class depends.
     """
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(num_rows) % CLASSES
     noise = torch.randn(num_rows, DIM, generator=generator, dtype=torch.float64)
     features = 5 * torch.eye(CLASSES, DIM, dtype=torch.float64)[labels] + spread * noise
+    features[:, -1] += moved
     is_wrong = torch.rand(num_rows, generator=generator) < wrong
     predicted = torch.where(is_wrong, (labels + 1) % CLASSES, labels)
     # The margin varies, as it does in life; it says nothing about being right.

@@ -57,9 +57,3 @@ def test_columns_in_units_of_their_own_are_divided_by_their_deviation() -> None:
     torch.testing.assert_close(
         common_units(one * torch.tensor([0.0, 1.0, 1.0, 40.0])), torch.tensor([1.0, 1.0, 1.0, 40.0]).double()
     )
-
-
-def test_compactness_is_the_mean_cosine_with_the_nearest_centroid() -> None:
-    clusters = Clusters(torch.ones(()), torch.zeros(2), torch.eye(2))
-    rows = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
-    assert clusters.compactness(rows) == pytest.approx((1 + 0.5**0.5) / 2)

@@ -1,56 +1,101 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from shiftcal.target.diagnosis import AdaptationCheck, Diagnosis, TargetFindings
+from shiftcal.target.diagnosis import AdaptationCheck, Diagnosis, PriorShift, TargetFindings, Witnesses
 
-FOUND = Diagnosis(
-    0.7,
-    0.9,
-    difference_of_confidences=0.85,
+SEEN = Witnesses(
+    held_out_accuracy=0.9,
+    calibrated_confidence=0.85,
+    novelty=0.01,
+    domain_auc=0.8,
     cluster_agreement=0.7,
     cluster_purity=0.8,
-    cluster_compactness=0.6,
-    domain_auc=0.8,
-    trust=1.0,
+    importance_weighted_calibration=0.8,
+    second_model_agreement=0.72,
+    thresholded_confidence=0.7,
+    optimal_transport=0.6,
 )
+FOUND = Diagnosis(0.7, 0.9, half_width=0.1, witnesses=SEEN, cluster_reliability=0.99)
 CHECK = AdaptationCheck(0.6, 0.7, 0.001, could_judge=True, fell_back=True)
+PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
 
 
 @pytest.mark.parametrize(
-    ("trust", "auc", "words"),
+    ("changes", "kind", "words"),
     [
-        (0.9, 0.95, "target's own clusters"),
-        (0.1, 0.9, "Take it with care"),
-        (0.1, 0.56, "Take it with care"),
-        (0.0, 0.54, "looks as on the source"),
+        ({}, "covariate", "on the target's own clusters (70.0%)"),
+        ({"cluster_reliability": 0.1}, "covariate", "held-out source rows that are like it"),
+        ({"witnesses": replace(SEEN, domain_auc=0.54)}, "none", "looks as on the source"),
+        ({"shifted_share": 0.3}, "part", "About 30% of it have shifted"),
+        ({"prior_shift": PRIOR}, "prior", "Other classes are frequent"),
+        ({"witnesses": replace(SEEN, novelty=0.6)}, "outside", "60% of the target lies outside"),
+        ({"witnesses": replace(SEEN, domain_auc=None)}, "covariate", "too few source rows were held out"),
+        ({"has_held_out": False}, "covariate", "no source rows were held out"),
+        ({"before_adaptation": 0.6}, "covariate", "between 60.0%"),
+        ({"witnesses": replace(SEEN, cluster_agreement=None)}, "covariate", "probabilities alone"),
     ],
 )
-def test_the_verdict_says_what_the_estimate_rests_on(trust: float, auc: float, words: str) -> None:
-    assert words in replace(FOUND, trust=trust, domain_auc=auc).verdict()
+def test_the_verdict_says_what_kind_of_shift_it_is_and_what_the_estimate_rests_on(
+    changes: dict[str, Any], kind: str, words: str
+) -> None:
+    found = replace(FOUND, **changes)
+    assert found.kind_of_shift() == kind
+    assert words in found.verdict()
 
 
-def test_the_verdict_says_where_the_estimate_is_held_down_to_the_confidence() -> None:
-    for accuracy, held_down in ((0.7, False), (0.49, True)):
-        assert ("held down" in replace(FOUND, accuracy=accuracy).verdict()) is held_down
-
-
-def test_the_verdict_says_where_nothing_was_held_out_or_one_estimator_was_asked() -> None:
-    assert "no source rows were held out" in replace(FOUND, has_held_out=False).verdict()
+def test_a_single_estimator_is_said_to_stand_alone() -> None:
     assert "a single estimator" in Diagnosis(0.7, 0.9).verdict()
+    assert Diagnosis(0.7, 0.9).interval is None
+
+
+def test_the_verdict_gives_the_interval_and_what_it_cannot_know() -> None:
+    assert "70.0% (90 % interval: 60.0% to 80.0%)" in FOUND.verdict()
+    assert "concept shift" in FOUND.verdict()
+
+
+def test_of_rows_outside_the_source_all_may_be_wrong() -> None:
+    found = replace(FOUND, witnesses=replace(SEEN, novelty=0.5))
+    assert found.interval == pytest.approx((0.35, 0.8))
+    assert replace(FOUND, half_width=3.0).interval == (0, 1)
+
+
+def test_an_estimate_that_is_moved_is_known_less_well_by_that() -> None:
+    moved = FOUND.moved_to(0.6)
+    assert moved.accuracy == 0.6
+    assert moved.half_width == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "explains"),
+    [
+        ({}, True),
+        ({"distance": 0.09}, False),
+        ({"by_chance": 0.16}, False),
+        ({"weighted_domain_auc": 0.56}, False),
+        ({"domain_auc": 0.54}, False),
+    ],
+)
+def test_other_frequencies_explain_a_shift_that_is_gone_with_them(changes: dict[str, Any], explains: bool) -> None:
+    assert replace(PRIOR, **changes).explains is explains
 
 
 def test_findings_survive_being_written_as_plain_values() -> None:
-    for findings in (TargetFindings(), TargetFindings(FOUND), TargetFindings(FOUND, CHECK)):
+    known = replace(FOUND, prior_shift=PRIOR)
+    for findings in (TargetFindings(), TargetFindings(FOUND), TargetFindings(known, CHECK)):
         assert TargetFindings.from_plain(findings.as_plain()) == findings
 
 
 def test_numbers_are_flat_and_leave_out_what_is_not_known() -> None:
     numbers = TargetFindings(FOUND, CHECK).numbers()
     assert numbers["estimated_accuracy"] == 0.7
+    assert (numbers["estimated_accuracy_low"], numbers["estimated_accuracy_high"]) == pytest.approx((0.6, 0.8))
+    assert numbers["cluster_agreement"] == 0.7
     assert numbers["fell_back"] == 1.0
-    assert "thresholded_confidence" not in numbers
+    assert "before_adaptation" not in numbers
     assert "mean_confidence" not in numbers
+    assert all(isinstance(value, float) for value in numbers.values())
     assert TargetFindings().numbers() == {}
 
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from shiftcal.target.evidence import calibration_gap, mean_confidence, sampled_rows
+from shiftcal.target.evidence import calibration_gap, mean_confidence
+from shiftcal.target.sampling import sampled_rows
 
 
 def test_all_rows_or_a_sample_that_is_the_same_each_time() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from shiftcal.target.rule import TrustRule
 
-RULE = TrustRule()
+RULE = TrustRule(purity_midpoint=0.4, purity_slope=10.0, novelty_slope=5.0)
 
 
 @pytest.mark.parametrize(
@@ -14,13 +14,11 @@ def test_the_degree_of_a_shift_grows_with_the_domain_auc_of_outputs(auc: float |
     assert RULE.shift_degree(auc) == pytest.approx(degree)
 
 
-@pytest.mark.parametrize(
-    ("purity", "belief"), [(-0.2, 0.0), (0.2, 0.0), (0.35, 0.5), (0.47, 0.9), (0.5, 1.0), (0.8, 1.0)]
-)
-def test_belief_grows_with_the_purity_of_source_clusters(purity: float, belief: float) -> None:
-    assert RULE.cluster_reliability(purity, compactness=1.0) == pytest.approx(belief)
+@pytest.mark.parametrize(("purity", "reliability"), [(-9, 0.0), (0.4, 0.5), (0.5, 0.7311), (0.3, 0.2689), (2, 1.0)])
+def test_reliability_grows_with_the_purity_of_source_clusters(purity: float, reliability: float) -> None:
+    assert RULE.cluster_reliability(purity) == pytest.approx(reliability, abs=1e-4)
 
 
-@pytest.mark.parametrize(("compactness", "belief"), [(0.0, 0.0), (0.2, 0.5), (0.36, 0.9), (0.4, 1.0), (0.9, 1.0)])
-def test_belief_grows_with_the_compactness_of_target_clusters(compactness: float, belief: float) -> None:
-    assert RULE.cluster_reliability(purity=1.0, compactness=compactness) == pytest.approx(belief)
+@pytest.mark.parametrize(("novelty", "degree"), [(0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.9, 1.0)])
+def test_held_out_rows_say_less_of_a_target_outside_of_the_source(novelty: float, degree: float) -> None:
+    assert RULE.outside_degree(novelty) == pytest.approx(degree)

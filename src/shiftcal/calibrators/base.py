@@ -59,26 +59,40 @@ class CalibrationData:
     """Whether the target's clusters have their say in what the model predicts already."""
 
     def evidence(self, *, with_features: bool = True) -> ShiftEvidence | None:
-        """What the accuracy on the target is estimated from; None without a target.
+        """What the accuracy on the target is estimated from, at the temperature of the source; None without one."""
+        if with_features not in self._evidence:
+            self._evidence[with_features] = self._made_evidence(with_features)
+        return self._evidence[with_features]
 
-        A model that the source shows to be too unsure, as a strongly regularised one is, gets the temperature below
-        1 that the source asks for first: an estimate is never above the confidence.
-        """
+    @cached_property
+    def _evidence(self) -> dict[bool, ShiftEvidence | None]:
+        return {}
+
+    def _made_evidence(self, with_features: bool) -> ShiftEvidence | None:
         if self.target is None:
             return None
-        outputs = (self.training or self.held_out, self.held_out, self.target)
-        judged = self.judged or tuple((part.logits,) for part in outputs)
-        temperature = sharpening_temperature(judged[1][0], self.held_out_labels)
-        rows = [
-            observed_rows(part, logits.double() / temperature, *reference, with_features=with_features)
-            for part, (logits, *reference) in zip(outputs, judged, strict=True)
-        ]
-        return self.shift_evidence(*rows)
+        outputs = (self.training, self.held_out, self.target)
+        judged = self.judged or tuple(None if part is None else (part.logits,) for part in outputs)
+        assert judged[1] is not None
+        temperature = held_out_temperature(judged[1][0], self.held_out_labels)
+        training, held_out, target = (
+            None
+            if part is None or said is None
+            else observed_rows(part, said[0].double() / temperature, *said[1:], with_features=with_features)
+            for part, said in zip(outputs, judged, strict=True)
+        )
+        assert held_out is not None
+        assert target is not None
+        return self.shift_evidence(training, held_out, target)
 
-    def shift_evidence(self, training: ObservedRows, held_out: ObservedRows, target: ObservedRows) -> ShiftEvidence:
+    def shift_evidence(
+        self, training: ObservedRows | None, held_out: ObservedRows, target: ObservedRows
+    ) -> ShiftEvidence:
         """These rows of the three parts, with labels and with what was known before adaptation."""
-        labels = self.held_out_labels if self.training_labels is None else self.training_labels
-        return ShiftEvidence(training, labels, held_out, self.held_out_labels, target, self.before_adaptation)
+        labels = self.held_out_labels if training is None else self.training_labels
+        assert labels is not None
+        source = held_out if training is None else training
+        return ShiftEvidence(source, labels, held_out, self.held_out_labels, target, self.before_adaptation)
 
     @cached_property
     def _diagnoses(self) -> dict[tuple[AccuracyEstimator, bool], Diagnosis]:
@@ -108,11 +122,9 @@ def observed_rows(
     )
 
 
-def sharpening_temperature(logits: Tensor, labels: Tensor) -> float:
-    """At most 1: the temperature that labels (N,) ask for where they show logits (N, C) to be too unsure."""
-    if calibration_gap(logits.double(), labels) <= 0:
-        return 1.0
-    return min(fit_temperature(logits, labels), 1.0)
+def held_out_temperature(logits: Tensor, labels: Tensor) -> float:
+    """The temperature that labels (N,) of held-out rows ask for; 1 where chance could explain what they show."""
+    return 1.0 if calibration_gap(logits.double(), labels) == 0 else fit_temperature(logits, labels)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,37 +3,36 @@
     probabilities = softmax( scale(x) z(x) / T_0 )
     log scale(x)  = tau(x) (v u(x) - log T) - (1 - tau(x)) log T_source
 
-by `shiftcal.target.scaling`. The accuracy is estimated by `shiftcal.target.estimators`; tau(x) = 1 / (1 + R(x)) comes
-from the density ratio of the model or, where it models no shift, of a logistic regression of the domain. T_0 is below
-1 for models that the source shows to be too unsure, else 1. Predictions stay what the model predicts: only how sure
-they are changes. Without a target there is nothing to scale, and they stay as they are.
+by `shiftcal.target.scaling`. The accuracy is estimated by `shiftcal.target.estimators`. tau(x) = 1 / (1 + R(x)) comes
+from the density ratio of the model. Where it models no shift, R is of a logistic regression of the domain, and tau
+the probability that x is of the part of the target that has shifted (`shiftcal.target.shifted_part`): rows of a mixed
+stream that are as on the source keep the confidence that the source gives them. T_0 is the temperature of the
+source, or 1 where chance could explain what held-out rows show. Predictions stay what the model predicts: only how
+sure they are changes. Without a target there is nothing to scale, and they stay as they are.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from shiftcal.calibrators.base import CalibrationData, Calibrator, State, observed_rows, sharpening_temperature
+from shiftcal.calibrators.base import CalibrationData, Calibrator, State, held_out_temperature, observed_rows
 from shiftcal.core import options
 from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
 from shiftcal.target.clusters import Clusters
-from shiftcal.target.density_ratios.checks import MIN_ROWS
-from shiftcal.target.density_ratios.logistic import linear_log_ratio
 from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.domain_classifier import DomainClassifier
 from shiftcal.target.estimators import ESTIMATORS, estimator_class
 from shiftcal.target.estimators.base import AccuracyEstimator
-from shiftcal.target.evidence import ObservedRows, sampled_rows
+from shiftcal.target.evidence import ObservedRows, ShiftEvidence, log_probabilities
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
-
-# Rows of each domain that the logistic regression sees: more would change little.
-_MOST_ROWS_FOR_RATIO = 3_000
+from shiftcal.target.shifted_part import shifted_probability_anywhere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +58,24 @@ class TargetScaling(TrustRule, Calibrator):
         found = self.diagnose(data)
         if data.target is None or found is None:
             return {"temperature": _scalar(1.0)}
-        sources = (data.held_out,) if data.training is None else (data.held_out, data.training)
         state: State = {
-            "temperature": _scalar(sharpening_temperature(data.held_out.logits, data.held_out_labels)),
-            **self._fit_ratio(sources, data.target),
+            "temperature": _scalar(held_out_temperature(data.held_out.logits, data.held_out_labels)),
         }
-        rows = (self._rows(part, state) for part in (sources[-1], data.held_out, data.target))
-        vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.trust
-        scaling = fit_scaling(data.shift_evidence(*rows), found.accuracy, vote, keep_source=self.keep_source)
+        training, held_out, target = (
+            None if part is None else self._rows(part, state) for part in (data.training, data.held_out, data.target)
+        )
+        assert held_out is not None
+        assert target is not None
+        evidence = data.shift_evidence(training, held_out, target)
+        if self._needs_ratio(data) and evidence.domains is not None:
+            state |= {
+                "ratio_slope": -evidence.domains.slope,
+                "ratio_intercept": -evidence.domains.intercept,
+                "shifted_share": _scalar(evidence.shifted.share),
+            }
+            evidence = self._with_ratio(evidence, evidence.domains)
+        vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.cluster_reliability
+        scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=self.keep_source)
         return state | _scaling_state(scaling)
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
@@ -80,8 +89,7 @@ class TargetScaling(TrustRule, Calibrator):
         if "ratio_slope" not in state:
             return outputs.density_ratio
         log_ratio = self._ratio_inputs(outputs) @ state["ratio_slope"] + state["ratio_intercept"]
-        limit = math.log(self.ratio_bound)
-        return log_ratio.clamp(-limit, limit).exp().to(outputs.logits.dtype)
+        return self._bounded(log_ratio).to(outputs.logits.dtype)
 
     def diagnose(self, data: CalibrationData) -> Diagnosis | None:
         """By the estimator and the constants of this calibrator."""
@@ -96,31 +104,41 @@ class TargetScaling(TrustRule, Calibrator):
         }
         return cls(**given)
 
-    def _fit_ratio(self, sources: tuple[Outputs, ...], target: Outputs) -> State:
-        """Empty where that of the model serves, or where a domain has too few rows for one."""
-        models_shift = any(bool((part.density_ratio != 1).any()) for part in (*sources, target))
-        if self.ratio == "model" or (self.ratio == "auto" and models_shift):
-            return {}
-        source_rows = torch.cat([self._ratio_inputs(part) for part in sources])
-        domains = [
-            rows[sampled_rows(len(rows), _MOST_ROWS_FOR_RATIO)].numpy()
-            for rows in (source_rows, self._ratio_inputs(target))
-        ]
-        if min(map(len, domains)) < MIN_ROWS:
-            return {}
-        slope, intercept = linear_log_ratio(*domains)
-        return {"ratio_slope": torch.from_numpy(slope), "ratio_intercept": _scalar(intercept)}
+    def _needs_ratio(self, data: CalibrationData) -> bool:
+        """Whether the model's own ratio does not serve."""
+        assert data.target is not None
+        parts = [part for part in (data.training, data.held_out, data.target) if part is not None]
+        models_shift = any(bool((part.density_ratio != 1).any()) for part in parts)
+        return self.ratio == "logistic" or (self.ratio == "auto" and not models_shift)
+
+    def _with_ratio(self, evidence: ShiftEvidence, domains: DomainClassifier) -> ShiftEvidence:
+        """The same with the ratio of a domain classifier, of each row by a fit without it."""
+        share, num_held_out = evidence.shifted.share, len(evidence.held_out_labels)
+        held_out, target = (
+            replace(rows, target_probability=shifted_probability_anywhere(self._bounded(-log_odds), share))
+            for rows, log_odds in (
+                (evidence.held_out, domains.source_log_odds[:num_held_out]),
+                (evidence.target, domains.target_log_odds),
+            )
+        )
+        source = evidence.source if evidence.has_training_rows else held_out
+        return replace(evidence, source=source, held_out=held_out, target=target)
+
+    def _bounded(self, log_ratio: Tensor) -> Tensor:
+        limit = math.log(self.ratio_bound)
+        return log_ratio.clamp(-limit, limit).exp()
 
     def _ratio_inputs(self, outputs: Outputs) -> Tensor:
         """What the ratio is a function of: the features or, without any, what the model says."""
-        if self.use_features:
-            return outputs.structure.double()
-        return torch.log_softmax(outputs.logits.double(), dim=-1)
+        return outputs.structure.double() if self.use_features else log_probabilities(outputs.logits.double())
 
     def _rows(self, outputs: Outputs, state: State) -> ObservedRows:
-        with_ratio = outputs._replace(density_ratio=self.density_ratio(outputs, state))
         logits = outputs.logits.double() / state["temperature"]
-        return observed_rows(with_ratio, logits, with_features=self.use_features)
+        rows = observed_rows(outputs, logits, with_features=self.use_features)
+        if "ratio_slope" not in state:
+            return rows
+        tau = shifted_probability_anywhere(self.density_ratio(outputs, state).double(), state["shifted_share"])
+        return replace(rows, target_probability=tau)
 
 
 def _scaling_state(scaling: ConfidenceScaling) -> State:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, State
+from shiftcal.calibrators.estimates import estimate_performance
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.foreign_models import (
@@ -31,6 +32,7 @@ from shiftcal.faces.foreign_models import (
 from shiftcal.methods.base import Outputs
 from shiftcal.runs.predictions import Predictions
 from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import conformity
 
 _NUM_SPARSE_COMPONENTS = 256
@@ -95,6 +97,7 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._reduction = _sparse_reduction(source_features, target_features)
         source = _outputs(source_logits, self._dense(source_features))
         target = _outputs(target_logits, self._dense(target_features))
+        self._source, self._source_labels = source, codes
         self._scaling, self._state, self.diagnosis_ = fit_target_scaling(source, codes, target)
         probabilities, ratio = _calibrated(self._scaling, self._state, source)
         target_probabilities, _ = _calibrated(self._scaling, self._state, target)
@@ -122,15 +125,27 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities, ratio = self._calibrated(X)
         return np.asarray(self._conformity.sets(probabilities, 1 / ratio, coverage).numpy())
 
+    def estimate(self, X: Any) -> Estimate:
+        """What to expect of the model on other rows without labels, such as those of a new day.
+
+        Accuracy, balanced accuracy, F1, Brier score, log loss and more, each with a 90 % interval, the confusion
+        matrix, the share of rows that have shifted and a verdict in words. Nothing is learned or changed.
+        """
+        target = self._outputs(X)
+        data = CalibrationData(self._source, self._source_labels, target, num_classes=len(self.classes_))
+        return estimate_performance(data, target, self._scaling, tuple(self.classes_.tolist()))
+
     def density_ratio(self, X: Any) -> NDArray[np.float64]:
         """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
         return np.asarray(self._calibrated(X)[1].numpy())
 
     def _calibrated(self, X: Any) -> tuple[Tensor, Tensor]:
+        return _calibrated(self._scaling, self._state, self._outputs(X))
+
+    def _outputs(self, X: Any) -> Outputs:
         check_is_fitted(self)
         features = self._dense(features_of(self.model, X, self.features))
-        outputs = _outputs(logits_of(self.model, X, self.outputs), features)
-        return _calibrated(self._scaling, self._state, outputs)
+        return _outputs(logits_of(self.model, X, self.outputs), features)
 
     def _check_options(self) -> None:
         for name, known in (
@@ -175,6 +190,38 @@ def calibrate_predictions(
     Raises:
         InvalidInputError: no source labels, other classes, or features of other shapes.
     """
+    outputs = _checked_outputs(source, target, source_features, target_features)
+    assert source.labels is not None
+    scaling, state, found = fit_target_scaling(outputs[0], torch.from_numpy(source.labels), outputs[1])
+    probabilities, ratio = _calibrated(scaling, state, outputs[1])
+    return replace(target, probabilities=probabilities.numpy(), density_ratio=ratio.numpy()), found
+
+
+def estimate_predictions(
+    source: Predictions,
+    target: Predictions,
+    source_features: NDArray[np.float64] | None = None,
+    target_features: NDArray[np.float64] | None = None,
+) -> Estimate:
+    """What to expect of a model on the target, from what it said of both domains; arguments of the same meaning.
+
+    Raises:
+        InvalidInputError: as `calibrate_predictions`.
+    """
+    outputs = _checked_outputs(source, target, source_features, target_features)
+    assert source.labels is not None
+    scaling = TargetScaling(use_features=source_features is not None)
+    labels = torch.from_numpy(source.labels)
+    data = CalibrationData(outputs[0], labels, outputs[1], num_classes=len(source.classes))
+    return estimate_performance(data, outputs[1], scaling, source.classes)
+
+
+def _checked_outputs(
+    source: Predictions,
+    target: Predictions,
+    source_features: NDArray[np.float64] | None,
+    target_features: NDArray[np.float64] | None,
+) -> list[Outputs]:
     if source.labels is None:
         raise InvalidInputError("source predictions: expected labels (a column 'label'), and there are none")
     if source.classes != target.classes:
@@ -190,13 +237,10 @@ def calibrate_predictions(
     ]
     if (features[0] is None) != (features[1] is None):
         raise InvalidInputError("features: expected those of both domains or of none")
-    outputs = [
+    return [
         _outputs(torch.from_numpy(domain.probabilities).clamp_min(LEAST_PROBABILITY).log(), own)
         for domain, own in zip((source, target), features, strict=True)
     ]
-    scaling, state, found = fit_target_scaling(outputs[0], torch.from_numpy(source.labels), outputs[1])
-    probabilities, ratio = _calibrated(scaling, state, outputs[1])
-    return replace(target, probabilities=probabilities.numpy(), density_ratio=ratio.numpy()), found
 
 
 def fit_target_scaling(source: Outputs, labels: Tensor, target: Outputs) -> tuple[TargetScaling, State, Diagnosis]:

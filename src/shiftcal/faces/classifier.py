@@ -23,6 +23,7 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.runs.folder import RunFolder
+from shiftcal.target.performance import Estimate
 from shiftcal.training.fallback import fit_with_fallback
 from shiftcal.training.fitted_model import FittedModel, load_model
 from shiftcal.training.recipe import Recipe
@@ -149,6 +150,18 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InvalidInputError: no source data was held out, or the coverage is out of range.
         """
         return np.asarray(self.model_.prediction_sets(self._outputs(X), coverage).numpy())
+
+    def estimate(self, X: Any) -> Estimate:
+        """What to expect of this classifier on other rows without labels, such as those of a new day.
+
+        Accuracy, balanced accuracy, F1, Brier score, log loss and more, each with a 90 % interval, the confusion
+        matrix, the share of rows that have shifted and a verdict in words. Nothing is learned or changed.
+
+        Raises:
+            InvalidInputError: no source data was held out.
+        """
+        check_is_fitted(self)
+        return self.model_.estimate(self._inputs(X, "X", reset=False))
 
     def save(self, path: str | Path) -> None:
         """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""

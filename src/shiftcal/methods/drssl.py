@@ -14,8 +14,9 @@ By default labels are chosen before each epoch after a short warm-up, by the ave
 and a row is accepted in a step if its weak view still has the label of then:
 
     label      argmax_c f_c(x) q_c(x)^trust b_c
-    accepted   g_label(x) >= threshold, g proportional to f b, the surest of each class first, and of none more than a
-               portion of the rows that it would have if classes were as frequent as on the source
+    accepted   g_label(x) >= min(threshold, twice the mean of max g), g proportional to f b, the surest of each class
+               first, and of none more than a portion of the rows that it would have if classes were as frequent as
+               on the source
 
 f, q, trust and b: `shiftcal.methods.shared.label_model`. The mean of max f on the target is about the accuracy
 there, so from a confidence of 0.5 on a label is more likely right than wrong, where FixMatch's 0.95 would accept
@@ -93,7 +94,9 @@ class DistributionallyRobustSemiSupervised(
         labels = scores.argmax(dim=-1)
         confidence = robust.exp().gather(-1, labels.unsqueeze(-1)).squeeze(-1)
         shares = view.source_labels.bincount(minlength=scores.shape[1]) / len(view.source_labels)
-        thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(self.least_confidence)
+        # Where little accuracy is expected, hardly a row is as sure as that: twice the mean is sure enough then.
+        least = min(self.least_confidence, 2 * float(robust.exp().amax(dim=-1).mean()))
+        thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(least)
         rows = (confidence >= thresholds[labels]).nonzero().squeeze(-1)
         return PseudoLabels(rows.numpy(), labels[rows].numpy())
 

@@ -31,7 +31,7 @@ from shiftcal.methods.base import TASK, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.target.density_ratios import density_ratio_estimator
-from shiftcal.target.evidence import sampled_rows
+from shiftcal.target.sampling import sampled_rows
 
 # Rows of a domain that the order is learnt from: enough for a linear direction.
 _MOST_ROWS_FITTED = 2_000

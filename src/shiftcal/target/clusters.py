@@ -19,6 +19,8 @@ from torch.nn.functional import normalize
 CONCENTRATION = 30.0
 """kappa."""
 _NUM_ROUNDS = 10
+# Of the sum of no rows: squared, so that nothing is divided by 0.
+_LEAST_LENGTH = 1e-12
 # Times the median deviation from which on columns are taken to have units of their own.
 _UNLIKE_UNITS = 30.0
 
@@ -50,23 +52,57 @@ class Clusters:
         """The cluster (N,) with the largest share in each row."""
         return (self.directions(features) @ self.centroids.T).argmax(dim=-1)
 
-    def compactness(self, features: Tensor) -> float:
-        """Mean cosine of rows (N, F) with the nearest centroid."""
-        return float((self.directions(features) @ self.centroids.T).amax(dim=-1).mean())
 
+def fit_clusters(
+    features: Tensor, probabilities: Tensor, units: Tensor | None = None, weights: Tensor | None = None
+) -> Clusters:
+    """Clusters of rows (N, F), started at the classifier's probabilities (N, C).
 
-def fit_clusters(features: Tensor, probabilities: Tensor, units: Tensor | None = None) -> Clusters:
-    """Clusters of rows (N, F), started at the classifier's probabilities (N, C), in `common_units` or others."""
+    Args:
+        features: of the rows.
+        probabilities: of the classifier.
+        units: `common_units` or others; None: none.
+        weights: (N,) how much each row counts; None: all alike.
+    """
     units = features.new_ones(()) if units is None else units
-    scaled = features / units
-    centre = scaled.mean(dim=0)
-    # In single precision: it takes half the time, and soft clusters forgive.
-    directions = normalize(scaled - centre, dim=-1).float()
+    centre, directions, weights = _prepared(features, units, weights)
     posteriors = probabilities.float()
     for _ in range(_NUM_ROUNDS):
-        centroids = normalize(posteriors.T @ directions, dim=-1)
+        centroids = normalize((weights * posteriors).T @ directions, dim=-1)
         posteriors = torch.softmax(CONCENTRATION * directions @ centroids.T, dim=-1)
     return Clusters(units, centre, centroids.to(features))
+
+
+def clusters_of_others(features: Tensor, probabilities: Tensor, units: Tensor, weights: Tensor | None) -> Tensor:
+    """The cluster (N,) in which each row would lie if the row itself had no part in any centroid.
+
+    As `fit_clusters` and `Clusters.assigned`, but leaving each row out for itself: of a cluster of three rows each
+    is a third, and would confirm whatever the classifier says of it.
+    """
+    _, directions, weights = _prepared(features, units, weights)
+
+    def similarities(posteriors: Tensor) -> Tensor:
+        own = weights * posteriors
+        sums = own.T @ directions
+        with_all = directions @ sums.T
+        lengths = sums.square().sum(dim=-1) - 2 * own * with_all + own.square()
+        return (with_all - own) / lengths.clamp_min(_LEAST_LENGTH).sqrt()
+
+    posteriors = probabilities.float()
+    for _ in range(_NUM_ROUNDS):
+        posteriors = torch.softmax(CONCENTRATION * similarities(posteriors), dim=-1)
+    return similarities(posteriors).argmax(dim=-1)
+
+
+def _prepared(features: Tensor, units: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Centre (F,), directions (N, F), weights (N, 1).
+
+    In single precision: it takes half the time, and soft clusters forgive.
+    """
+    weights = features.new_ones(len(features)) if weights is None else weights
+    scaled = features / units
+    centre = (weights / weights.sum()) @ scaled
+    return centre, normalize(scaled - centre, dim=-1).float(), weights.float().unsqueeze(-1)
 
 
 def common_units(features: Tensor) -> Tensor:

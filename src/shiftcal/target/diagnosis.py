@@ -3,13 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-# In a percentage with one digit.
-_VISIBLE = 0.0005
 # Domain AUC of outputs below which the target is called like the source.
 _ALIKE = 0.55
+# Share of rows outside the source's support from which on that is said first of all.
+_MUCH_OUTSIDE = 0.5
+# Share of rows that have shifted below which a shift is said to be of a part.
+_A_PART = 0.8
+# Total variation of class frequencies from which on a shift is said to be of the prior.
+_OTHER_FREQUENCIES = 0.1
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """What the combined estimate is made from: estimates of the accuracy, and what says how far they are believed."""
+
+    held_out_accuracy: float
+    calibrated_confidence: float
+    novelty: float
+    """Share of target rows outside of anything that the source has."""
+    domain_auc: float | None = None
+    """How well outputs of both domains can be told apart; None where too few source rows were held out to tell."""
+    cluster_agreement: float | None = None
+    cluster_purity: float | None = None
+    """Of clusters of the source, corrected for chance."""
+    importance_weighted_calibration: float | None = None
+    second_model_agreement: float | None = None
+    thresholded_confidence: float | None = None
+    optimal_transport: float | None = None
+
+    def estimates(self) -> list[float]:
+        """Those whose median counts where classes form clusters."""
+        said = (
+            self.calibrated_confidence,
+            self.thresholded_confidence,
+            self.optimal_transport,
+            self.second_model_agreement,
+            self.cluster_agreement,
+        )
+        return [value for value in said if value is not None]
+
+
+@dataclass(frozen=True)
+class PriorShift:
+    """Class frequencies of the target, and how far they explain the shift."""
+
+    frequencies: tuple[float, ...]
+    """Of each class on the target, as estimated."""
+    distance: float
+    """Total variation from those of the source, 0 to 1."""
+    by_chance: float
+    """What that would be on the average if nothing had changed."""
+    domain_auc: float
+    """Of the inputs."""
+    weighted_domain_auc: float
+    """The same with held-out rows weighted to these frequencies: 0.5 where they explain all of it."""
+    accuracy: float
+    """To be expected if they do."""
+
+    @property
+    def explains(self) -> bool:
+        """Whether the frequencies have changed, and nothing else."""
+        has_changed = self.distance >= max(_OTHER_FREQUENCIES, 2 * self.by_chance)
+        return has_changed and self.weighted_domain_auc < _ALIKE <= self.domain_auc
 
 
 @dataclass(frozen=True)
@@ -19,26 +77,82 @@ class Diagnosis:
     accuracy: float
     mean_confidence: float
     """On the target, of the classifier as it was before any scaling."""
-    difference_of_confidences: float | None = None
-    thresholded_confidence: float | None = None
-    cluster_agreement: float | None = None
-    cluster_purity: float | None = None
-    cluster_compactness: float | None = None
-    domain_auc: float | None = None
-    """Of the outputs; None where too few source rows were held out to tell."""
-    trust: float = 0.0
-    """From 0 to 1, how far the clusters (or, without features, the thresholded confidence) decided."""
+    half_width: float | None = None
+    """Of the 90 % interval of the accuracy."""
+    witnesses: Witnesses | None = None
+    cluster_reliability: float = 0.0
+    """From 0 to 1, how far the structure of the target decided."""
+    shifted_share: float = 1.0
+    """Of the target's rows, the share that is not as on the source."""
+    outside_degree: float = 0.0
+    """From 0 to 1, how far the target is outside of what held-out source rows can speak for."""
+    prior_shift: PriorShift | None = None
     has_held_out: bool = True
     """Whether source rows were held out; else rows that were trained on stood for them."""
     before_adaptation: float | None = None
     """The accuracy that was expected before adaptation, where it still has a say."""
 
+    @property
+    def domain_auc(self) -> float | None:
+        """Of the outputs; None where it was not asked, or too few source rows were held out to tell."""
+        return None if self.witnesses is None else self.witnesses.domain_auc
+
+    @property
+    def trust(self) -> float:
+        """How far clusters of the target are believed about a row of it, from 0 to 1."""
+        return self.cluster_reliability * self.shifted_share
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """That holds the accuracy with a probability of 90 %; where most rows lie outside, all these may be wrong."""
+        if self.half_width is None:
+            return None
+        low, high = self.accuracy - self.half_width, self.accuracy + self.half_width
+        if self.witnesses is not None and self.witnesses.novelty >= _MUCH_OUTSIDE:
+            low = min(low, self.accuracy * (1 - self.witnesses.novelty))
+        return max(low, 0.0), min(high, 1.0)
+
+    def moved_to(self, accuracy: float) -> Diagnosis:
+        """The same with another estimate; what it was moved by is not known any better than that."""
+        width = None if self.half_width is None else self.half_width + abs(accuracy - self.accuracy)
+        return replace(self, accuracy=accuracy, half_width=width)
+
+    def kind_of_shift(self) -> str:
+        """none, prior, part, covariate or outside, in words of the verdict."""
+        if self.witnesses is not None and self.witnesses.novelty >= _MUCH_OUTSIDE:
+            return "outside"
+        if self.prior_shift is not None and self.prior_shift.explains:
+            return "prior"
+        if self.domain_auc is not None and self.domain_auc < _ALIKE:
+            return "none"
+        return "part" if self.shifted_share < _A_PART else "covariate"
+
     def verdict(self) -> str:
         """In words, what to expect and how far to believe it."""
-        expected = f"Accuracy to be expected on the target, found without its labels: {self.accuracy:.1%}."
-        return f"{expected} {self._basis()}"
+        expected = f"Accuracy to be expected on the target, found without its labels: {self.accuracy:.1%}"
+        if self.interval is not None:
+            expected += " (90 % interval: {:.1%} to {:.1%})".format(*self.interval)
+        return " ".join(part for part in (f"{expected}.", self._shift(), self._basis()) if part)
+
+    def _shift(self) -> str:
+        seen = self.witnesses
+        if seen is None:
+            return ""
+        if self.kind_of_shift() == "outside":
+            return (
+                f"{seen.novelty:.0%} of the target lies outside of anything that the source has: nothing bounds the "
+                "error there, and no estimate can be relied on. Look at these inputs (units, order of columns, "
+                "noise), or label some of them."
+            )
+        return {
+            "prior": "Other classes are frequent on it; beside that, it looks as the source does.",
+            "none": "What the classifier says of it looks as on the source.",
+            "part": f"About {self.shifted_share:.0%} of it have shifted, the rest is as on the source.",
+            "covariate": "Its inputs have shifted, within what the source has.",
+        }[self.kind_of_shift()]
 
     def _basis(self) -> str:
+        seen = self.witnesses
         if self.before_adaptation is not None:
             return (
                 f"Take it with care: it lies between {self.before_adaptation:.1%}, expected before the classifier "
@@ -49,33 +163,28 @@ class Diagnosis:
                 "Take it with care: no source rows were held out, and on rows that it was trained on a classifier is "
                 "more often right than on new ones."
             )
-        if self.difference_of_confidences is None:
+        if seen is None:
             return "Take it with care: a single estimator was asked, and nothing else speaks for it."
+        if self.kind_of_shift() == "outside":
+            return ""
         if self.domain_auc is None:
             return (
                 "Take it with care: too few source rows were held out to tell whether the shift changes what the "
-                "classifier says, so it was taken for granted that it does."
+                "classifier says."
             )
-        if self.domain_auc is not None and self.domain_auc < _ALIKE:
-            return "What the classifier says of the target looks as on the source, so held-out source data decides."
-        if self.cluster_agreement is None:
+        unseen = "A change of what inputs mean (concept shift) could not be seen without labels."
+        if seen.cluster_agreement is None:
             return (
                 "Take it with care: it rests on probabilities alone. Features of the inputs, such as embeddings, "
-                "would say much more."
+                f"would say much more. {unseen}"
             )
-        return self._by_clusters(self.cluster_agreement)
-
-    def _by_clusters(self, agreement: float) -> str:
-        assert self.difference_of_confidences is not None
-        span = f"{agreement:.1%} by the target's clusters, {self.difference_of_confidences:.1%} by confidence"
-        if self.accuracy < min(agreement, self.difference_of_confidences) - _VISIBLE:
-            span += "; held down to how confident the classifier is"
-        if self.trust < 0.5:
-            return (
-                f"Take it with care ({span}): the classes form no clear clusters, or the shift is mild, so it rests "
-                "mostly on held-out source data, which says little about a shifted target."
-            )
-        return f"It rests on how often the classifier agrees with the target's own clusters ({span})."
+        rests = (
+            "held-out source rows that are like it"
+            if self.cluster_reliability < 0.5
+            else f"the target's own clusters ({seen.cluster_agreement:.1%}), on a second model "
+            f"({seen.second_model_agreement or 0:.1%}) and on confidence ({seen.calibrated_confidence:.1%})"
+        )
+        return f"It rests on {rests}. {unseen}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +242,7 @@ class TargetFindings:
         """What `as_plain` was called on."""
         diagnosis, adaptation = plain.get("diagnosis"), plain.get("adaptation")
         return cls(
-            None if diagnosis is None else Diagnosis(**diagnosis),
+            None if diagnosis is None else _diagnosis_from_plain(diagnosis),
             None if adaptation is None else AdaptationCheck(**adaptation),
         )
 
@@ -143,10 +252,24 @@ class TargetFindings:
         if self.diagnosis is not None:
             values = asdict(self.diagnosis)
             found["estimated_accuracy"] = values.pop("accuracy")
+            if self.diagnosis.interval is not None:
+                found["estimated_accuracy_low"], found["estimated_accuracy_high"] = self.diagnosis.interval
+            prior = values.pop("prior_shift")
+            found["prior_distance"] = None if prior is None else prior["distance"]
             # The metrics of the run have the mean confidence after scaling.
-            values.pop("mean_confidence")
-            values.pop("has_held_out")
+            for name in ("mean_confidence", "has_held_out", "half_width"):
+                values.pop(name)
+            found |= values.pop("witnesses") or {}
             found |= values
         if self.adaptation is not None:
             found |= {name: float(value) for name, value in asdict(self.adaptation).items()}
         return {name: value for name, value in found.items() if value is not None}
+
+
+def _diagnosis_from_plain(plain: Mapping[str, Any]) -> Diagnosis:
+    seen, prior = plain.get("witnesses"), plain.get("prior_shift")
+    parts = {
+        "witnesses": None if seen is None else Witnesses(**seen),
+        "prior_shift": None if prior is None else PriorShift(**{**prior, "frequencies": tuple(prior["frequencies"])}),
+    }
+    return Diagnosis(**{**plain, **parts})

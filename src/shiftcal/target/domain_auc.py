@@ -15,14 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from shiftcal.target.evidence import sampled_rows
+from shiftcal.target.evidence import log_probabilities
+from shiftcal.target.sampling import sampled_rows
 
 _NUM_FOLDS = 5
 # scikit-learn's C: strong enough a penalty for a thousand columns and a hundred rows.
 _INVERSE_PENALTY = 0.01
 _MOST_ROWS = 2_000
-# Log-probabilities below this differ in nothing that matters.
-_LEAST_LOG_PROBABILITY = -14.0
 
 
 def domain_auc(first: Tensor, second: Tensor, first_weights: Tensor | None = None) -> float:
@@ -75,8 +74,4 @@ def domain_auc_of_outputs(held_out: Tensor, target: Tensor, *, fewest: int, larg
     counts = weights > 0
     if counts.sum() < fewest:
         return None
-    return domain_auc(_log_probabilities(held_out[counts]), _log_probabilities(target), weights[counts])
-
-
-def _log_probabilities(logits: Tensor) -> Tensor:
-    return torch.log_softmax(logits, dim=-1).clamp_min(_LEAST_LOG_PROBABILITY)
+    return domain_auc(log_probabilities(held_out[counts]), log_probabilities(target), weights[counts])

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from torch import Tensor, float64, from_numpy
 
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
-from shiftcal.target.evidence import sampled_rows
+from shiftcal.target.sampling import sampled_rows
 
 Score: TypeAlias = Literal["aps", "lac"]
 SCORES: tuple[Score, ...] = ("aps", "lac")

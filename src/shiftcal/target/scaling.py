@@ -27,6 +27,9 @@ _LOG_TEMPERATURES = (-1.0, 8.0)
 _SOURCE_LOG_TEMPERATURES = (-1.0, 1.0)
 _NUM_ROUNDS = 5
 _NEGLIGIBLE = 1e-3
+# What the mean confidence on the target can change by at all, below which nothing is to be fitted: hardly a row has
+# shifted, and a few would get a temperature that serves to move the mean of all.
+_TOO_LITTLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,16 @@ def fit_scaling(
     clusters = None
     if target.features is not None and evidence.source.features is not None:
         units = common_units(evidence.source.features)
-        clusters = fit_clusters(target.features, target.probabilities, units)
+        clusters = fit_clusters(target.features, target.probabilities, units, target.target_probability)
     vote = target.logits.new_tensor(cluster_vote)
     on_target = _confidence_of(target, _votes(target, clusters, vote))
     on_source = _confidence_of(held_out, _votes(held_out, clusters, vote))
     wanted = mean_confidence(held_out.logits) + calibration_gap(held_out.logits, evidence.held_out_labels)
 
     def log_temperature(source_log_temperature: float) -> float:
+        low, high = (on_target(bound, source_log_temperature) for bound in _LOG_TEMPERATURES)
+        if low - high < _TOO_LITTLE:
+            return 0.0
         return _root(lambda value: on_target(value, source_log_temperature) - accuracy, _LOG_TEMPERATURES)
 
     def source_log_temperature(value: float) -> float:

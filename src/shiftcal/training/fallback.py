@@ -25,12 +25,12 @@ from shiftcal.core import options
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.methods.base import Method
-from shiftcal.target.clusters import common_units, fit_clusters
+from shiftcal.target.clusters import common_units
 from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
 from shiftcal.target.estimators.combined import chance_corrected_purity
-from shiftcal.target.evidence import sampled_rows
 from shiftcal.target.rule import TrustRule
+from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING
 from shiftcal.training.fabric import launched_fabric
 from shiftcal.training.fit import fit_model
@@ -115,10 +115,9 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
     units = common_units(source_features)
     judged = (adapted.judged_outputs(inputs)[0].double(), on_target.logits.double())
     agrees = [agrees_with_clusters(features, logits, labels, rule, units) for logits in judged]
-    purity = chance_corrected_purity(source_features, on_source.logits.double(), labels, units)
-    compactness = fit_clusters(features, torch.softmax(judged[1], dim=-1), units).compactness(features)
+    purity = chance_corrected_purity(source_features, on_source.logits.double(), labels)
     p_value = paired_p_value(*agrees)
-    can_judge = rule.cluster_reliability(purity, compactness) >= _LEAST_RELIABILITY
+    can_judge = rule.cluster_reliability(purity) >= _LEAST_RELIABILITY
     return AdaptationCheck(
         adapted_agreement=float(agrees[0].double().mean()),
         source_agreement=float(agrees[1].double().mean()),

@@ -7,13 +7,15 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from shiftcal.calibrators.base import CalibrationData, Judged, State
+from shiftcal.calibrators.estimates import estimate_performance
+from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import CheckpointError, InvalidInputError
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
@@ -24,14 +26,34 @@ from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.target.diagnosis import Diagnosis, TargetFindings
-from shiftcal.target.evidence import sampled_rows
+from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import Conformity, conformity
+from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import prediction_device
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord
+
+# Held-out rows that a model keeps: enough for estimates, and a few megabytes at most.
+_MOST_HELD_OUT = 2_000
+
+
+class HeldOut(NamedTuple):
+    """What a model says, before calibration, of source rows that were held out: later data is compared with them."""
+
+    logits: Tensor
+    density_ratio: Tensor
+    structure: Tensor
+    labels: Tensor
+    judged: tuple[Tensor, ...] | None
+    """As of `Method.judged_outputs`, where that differs from the outputs."""
+
+    @property
+    def outputs(self) -> Outputs:
+        """As outputs."""
+        return Outputs(self.logits, self.density_ratio, self.structure)
 
 
 @dataclass(frozen=True)
@@ -50,6 +72,8 @@ class FittedModel:
     """What is known of the target, such as the accuracy to be expected there."""
     conformity: Conformity | None = None
     """What prediction sets are made from; None if no source data was held out."""
+    held_out: HeldOut | None = None
+    """What estimates on later data are made from; None if no source data was held out."""
     pseudo_labels: PseudoLabelRounds | None = None
     """What self-training took as labelled; None for other methods."""
     num_target_rows: int = 0
@@ -82,6 +106,35 @@ class FittedModel:
         probabilities = torch.softmax(outputs.logits.double(), dim=-1)
         return self.conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage)
 
+    def estimate(self, inputs: Inputs) -> Estimate:
+        """What to expect of the model on rows without labels.
+
+        Raises:
+            InvalidInputError: no source data was held out.
+        """
+        if self.held_out is None:
+            raise InvalidInputError(
+                "an estimate needs held-out source data, and there is none; give more data or a larger "
+                "validation_fraction"
+            )
+        given = self.predict(inputs, keep_inputs=True)
+        said = self._outputs(inputs, keep_inputs=True)
+        judged = None
+        if self.held_out.judged is not None:
+            judged = Judged((), self.held_out.judged, self.judged_outputs(inputs))
+        data = CalibrationData(
+            held_out=self.held_out.outputs,
+            held_out_labels=self.held_out.labels,
+            target=said._replace(features=said.structure, inputs=None),
+            num_classes=len(self.classes),
+            judged=judged,
+            before_adaptation=self.recipe.method.before_adaptation(self.network),
+            predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
+        )
+        calibrator = self.recipe.calibrator
+        scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
+        return estimate_performance(data, given, scaling, self.classes)
+
     def with_calibrator(
         self,
         name: str | None,
@@ -103,7 +156,7 @@ class FittedModel:
         diagnosis = data.diagnose() if calibrator is None else calibrator.diagnose(data)
         fitted = replace(self, calibrator_state=state, findings=replace(self.findings, diagnosis=diagnosis))
         if held_out is None:
-            return replace(fitted, conformity=None)
+            return replace(fitted, conformity=None, held_out=None)
         source, target = (
             None if outputs is None else fitted._calibrated_outputs(outputs)
             for outputs in (data.held_out, data.target)
@@ -115,7 +168,7 @@ class FittedModel:
             1 / source.density_ratio,
             None if target is None else torch.softmax(target.logits.double(), dim=-1),
         )
-        return replace(fitted, conformity=found)
+        return replace(fitted, conformity=found, held_out=_held_out_rows(data))
 
     def _calibration_data(
         self, training: LabelledDomain, held_out: LabelledDomain | None, target: UnlabelledDomain | None
@@ -251,6 +304,7 @@ def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool =
         training_seconds=plain["training_seconds"],
         findings=TargetFindings.from_plain(plain["findings"]),
         conformity=None if plain["conformity"] is None else Conformity(*plain["conformity"]),
+        held_out=None if plain["held_out"] is None else HeldOut(**plain["held_out"]),
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         num_target_rows=num_target_rows,
         asked_for=None if plain["asked_for"] is None else _loaded_recipe(plain["asked_for"], backbone),
@@ -279,6 +333,18 @@ def _network_without_weights(
     return network
 
 
+def _held_out_rows(data: CalibrationData) -> HeldOut:
+    rows = sampled_rows(len(data.held_out_labels), _MOST_HELD_OUT)
+    outputs = data.held_out
+    return HeldOut(
+        logits=outputs.logits[rows],
+        density_ratio=outputs.density_ratio[rows],
+        structure=outputs.structure[rows],
+        labels=data.held_out_labels[rows],
+        judged=None if data.judged is None else tuple(part[rows] for part in data.judged.held_out),
+    )
+
+
 def plain_model(model: FittedModel) -> dict[str, Any]:
     """The model as plain values and tensors, for a checkpoint."""
     return {
@@ -293,6 +359,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "training_seconds": model.training_seconds,
         "findings": model.findings.as_plain(),
         "conformity": None if model.conformity is None else list(model.conformity),
+        "held_out": None if model.held_out is None else model.held_out._asdict(),
         "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
         "num_target_rows": model.num_target_rows,
         "asked_for": None if model.asked_for is None else model.asked_for.as_plain(),

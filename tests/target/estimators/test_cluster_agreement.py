@@ -11,23 +11,46 @@ from shiftcal.target.evidence import ObservedRows
 from shiftcal.target.rule import TrustRule
 
 Make = Any
+FIELDS = ("logits", "target_probability", "features")
 Some = Callable[[ObservedRows, Tensor], ObservedRows]
 
 
 def test_errors_that_cut_across_the_clusters_are_seen(make_rows: Make, make_evidence: Make) -> None:
-    target, labels = make_rows(400, wrong=0.3, seed=2)
+    target, labels = make_rows(400, wrong=0.3, moved=5.0, seed=2)
     right = float((target.predicted == labels).double().mean())
     assert ClusterAgreement().estimate(make_evidence(target)) == pytest.approx(right, abs=0.01)
 
 
 def test_it_is_the_mean_over_rows_of_one_function(make_rows: Make, make_evidence: Make) -> None:
     """The one that the fallback asks too."""
-    target, _ = make_rows(400, wrong=0.3, seed=2)
+    target, _ = make_rows(400, wrong=0.3, moved=5.0, seed=2)
     evidence = make_evidence(target)
     assert target.features is not None
     units = torch.ones(8).double()
     agrees = agrees_with_clusters(target.features, target.logits, evidence.source_labels, TrustRule(), units)
-    assert ClusterAgreement().estimate(evidence) == float(agrees.double().mean())
+    assert ClusterAgreement().estimate(evidence) == pytest.approx(float(agrees.double().mean()), abs=1e-3)
+
+
+def test_of_a_mixed_stream_only_the_shifted_part_is_asked(make_rows: Make, make_evidence: Make) -> None:
+    """A third is wrong on the half that has moved; of the other half held-out rows know better."""
+    held_out = make_rows(600, wrong=0.1, seed=1)
+    moved, labels = make_rows(300, wrong=0.35, moved=6.0, seed=2)
+    same, _ = make_rows(300, wrong=0.1, seed=3)
+    stream = ObservedRows(*(torch.cat([getattr(moved, name), getattr(same, name)]) for name in FIELDS))
+    evidence = make_evidence(stream, source=held_out)
+    assert evidence.shifted.share == pytest.approx(0.5, abs=0.06)
+    right = float((moved.predicted == labels).double().mean())
+    assert ClusterAgreement().estimate(evidence) == pytest.approx((right + evidence.held_out_accuracy) / 2, abs=0.03)
+
+
+def test_a_row_has_no_part_in_the_cluster_that_judges_it(make_rows: Make) -> None:
+    """Of pure noise with few rows for each class clusters confirm nothing."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(60, 100, generator=generator, dtype=torch.float64)
+    logits = 8 * torch.eye(20, dtype=torch.float64)[torch.randint(20, (60,), generator=generator)]
+    labels = torch.arange(20).repeat(5)
+    agrees = agrees_with_clusters(features, logits, labels, TrustRule(), torch.ones(100).double())
+    assert float(agrees.double().mean()) < 0.3
 
 
 def half(make_rows: Make, some_rows: Some, taken: float) -> tuple[ObservedRows, Tensor]:
@@ -86,7 +109,7 @@ def test_the_share_that_may_be_absent_is_of_the_source_not_of_classes(
 
 
 def test_a_classifier_that_ran_into_one_class_is_not_believed(make_rows: Make, make_evidence: Make) -> None:
-    target, labels = make_rows(800, least_margin=3, seed=2)
+    target, labels = make_rows(800, least_margin=3, moved=5.0, seed=2)
     # Each row keeps a trace of its class, by which the clusters can be told.
     collapsed = replace(target, logits=0.5 * target.logits + torch.tensor([9.0, 0, 0, 0]).double())
     assert (collapsed.predicted == 0).all()

@@ -20,8 +20,10 @@ from shiftcal.faces.cli.comparisons import (
 from shiftcal.faces.cli.predictions import (
     calibrate_command,
     declare_calibrate,
+    declare_estimate,
     declare_evaluate,
     declare_predict,
+    estimate_command,
     evaluate_command,
     predict_command,
 )
@@ -93,6 +95,11 @@ COMMANDS: dict[str, Command] = {
         "trustworthy probabilities on a target, from a trained model's predictions",
         declare_calibrate,
         calibrate_command,
+    ),
+    "estimate": Command(
+        "accuracy and other metrics to expect on data without labels, with intervals",
+        declare_estimate,
+        estimate_command,
     ),
     "evaluate": Command("metrics on labelled data", declare_evaluate, evaluate_command),
     "compare": Command("methods x tasks x seeds on equal terms", declare_compare, compare_command),

@@ -13,8 +13,9 @@ pseudo-labels confirm whatever these say.
 b corrects the prior (Berthelot et al., ICLR 2022, section 3.2, as distribution alignment): the frequency of each
 class on the source by the mean of p without b on the target, to the power of how far the shift changes what the
 classifier says. A shift makes some classes attract the rows of others, and self-training on that drives a network
-into a few of them. Where the shift is one of frequencies alone, the classifier says of each class what it said on the
-source, and b is 1. So it is where too few source rows are held out to tell.
+into a few of them. Where other class frequencies explained the shift before the first labels
+(`shiftcal.target.class_priors`), b is these frequencies by those of the source, and clusters take no part. Where too
+few source rows are held out to tell, b is 1.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
+
+_LEAST_FREQUENCY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,28 @@ def fit_label_model(
     rule = Combined()
     found = rule.diagnose(evidence)
     like = evidence.target.logits
-    trust = like.new_tensor(found.trust if by_clusters else 0.0)
-    vote = rule.cluster_vote * found.trust if by_clusters or for_threshold else 0.0
+    before = evidence.before_adaptation
+    explained = found.prior_shift is not None and (
+        found.prior_shift.explains if before is None else before.prior_explains
+    )
+    if explained:
+        # Clusters of all classes would be looked for among rows of a few.
+        by_clusters, for_threshold = False, False
+    # Where a shift changes nothing of what the classifier says, it needs no help from clusters.
+    believed = found.trust * rule.shift_degree(found.domain_auc)
+    trust = like.new_tensor(believed if by_clusters else 0.0)
+    vote = rule.cluster_vote * believed if by_clusters or for_threshold else 0.0
     scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=for_threshold)
     uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
-    if not correct_prior or found.domain_auc is None:
-        return uncorrected, found
     labels = evidence.source_labels
     wanted = labels.bincount(minlength=evidence.num_classes) / len(labels)
+    if explained and correct_prior:
+        assert found.prior_shift is not None
+        frequencies = like.new_tensor(found.prior_shift.frequencies)
+        correction = (frequencies / wanted.to(like).clamp_min(_LEAST_FREQUENCY)).log()
+        return LabelModel(scaling, trust, correction), found
+    if not correct_prior or found.domain_auc is None:
+        return uncorrected, found
     predicted = torch.softmax(uncorrected.log_scores(evidence.target), dim=-1).mean(dim=0)
     correction = rule.shift_degree(found.domain_auc) * log_alignment(wanted, predicted)
     return LabelModel(scaling, trust, correction.to(like)), found
@@ -102,8 +119,8 @@ class LabelBuffers(nn.Module):
         for name in ("cluster_vote", "log_temperature", "source_log_temperature", "cluster_trust"):
             self.register_buffer(name, torch.zeros(()))
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
-        # Accuracy and domain AUC; 0: the classifier was not trained on pseudo-labels yet.
-        self.register_buffer("before_adaptation", torch.zeros(2))
+        # Accuracy, domain AUC and whether class frequencies explained the shift; 0: not trained on pseudo-labels yet.
+        self.register_buffer("before_adaptation", torch.zeros(3))
 
     @property
     def model(self) -> LabelModel:
@@ -117,8 +134,8 @@ class LabelBuffers(nn.Module):
         """What was known before the first pseudo-labels."""
         if not self.before_adaptation.any():
             return None
-        accuracy, auc = self.before_adaptation.tolist()
-        return BeforeAdaptation(accuracy, None if math.isnan(auc) else auc)
+        accuracy, auc, explains = self.before_adaptation.tolist()
+        return BeforeAdaptation(accuracy, None if math.isnan(auc) else auc, prior_explains=bool(explains))
 
     def values(self, model: LabelModel, found: Diagnosis) -> dict[str, Tensor]:
         """What the buffers are to be for a label model; what was found first of all is remembered."""
@@ -136,5 +153,6 @@ class LabelBuffers(nn.Module):
         }
         if self.known_before is None:
             auc = math.nan if found.domain_auc is None else found.domain_auc
-            values["before_adaptation"] = torch.tensor([found.accuracy, auc])
+            explains = found.prior_shift is not None and found.prior_shift.explains
+            values["before_adaptation"] = torch.tensor([found.accuracy, auc, float(explains)])
         return values

@@ -19,7 +19,8 @@ from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioFo
 from shiftcal.methods.shared.label_model import LabelBuffers, fit_label_model
 from shiftcal.methods.shared.rounds import GrowingRounds
 from shiftcal.methods.shared.source_reference import new_source_reference
-from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, sampled_rows
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
+from shiftcal.target.sampling import sampled_rows
 
 ClusterLabels = bool | Literal["auto"]
 RobustForm = Callable[[Tensor, Tensor], Tensor]

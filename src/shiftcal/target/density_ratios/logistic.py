@@ -61,16 +61,6 @@ class Logistic(DensityRatioEstimator):
         return Standardization.of(rows, rows)
 
 
-def linear_log_ratio(source: FloatArray, target: FloatArray, *, seed: int = 0) -> tuple[FloatArray, float]:
-    """Slope (F,) and intercept of log R in the units of the features (N, F) and (M, F), by `Logistic` as it is."""
-    fitted = Logistic().fit(source, target, seed=seed).log_ratio
-    units, log_ratio = fitted.standardization, fitted.log_ratio
-    assert isinstance(log_ratio, partial)
-    slope, intercept = log_ratio.args
-    slope = slope / units.scale
-    return slope, float(intercept - slope @ units.mean)
-
-
 def best_penalty(rows: FloatArray, is_source: BoolArray, fold: IntArray) -> float:
     """The one of PENALTIES with the smallest held-out domain loss."""
     logits = np.empty((len(PENALTIES), len(rows)))

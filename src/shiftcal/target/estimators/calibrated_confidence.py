@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sklearn.isotonic import IsotonicRegression
+from torch import Tensor
 
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.evidence import ShiftEvidence
@@ -23,8 +24,12 @@ class CalibratedConfidence(AccuracyEstimator):
 
     def estimate(self, evidence: ShiftEvidence) -> float:
         """As the module says."""
-        held_out = evidence.held_out
-        right = (held_out.predicted == evidence.held_out_labels).double()
-        regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-        regression.fit(held_out.probabilities.amax(dim=-1).numpy(), right.numpy())
-        return float(regression.predict(evidence.target.probabilities.amax(dim=-1).numpy()).mean())
+        return calibrated_mean_confidence(evidence)
+
+
+def calibrated_mean_confidence(evidence: ShiftEvidence, weights: Tensor | None = None) -> float:
+    """The mean of h on the target, with h fitted to held-out rows of these weights (N,)."""
+    regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    confidence = evidence.held_out.probabilities.amax(dim=-1)
+    regression.fit(confidence.numpy(), evidence.right.numpy(), None if weights is None else weights.numpy())
+    return float(regression.predict(evidence.target.probabilities.amax(dim=-1).numpy()).mean())

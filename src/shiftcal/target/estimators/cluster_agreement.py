@@ -1,7 +1,9 @@
-"""Cluster agreement: how often the classifier agrees with the clusters of the target's own features.
+"""Cluster agreement: how often the classifier agrees with the clusters of the shifted part's own features.
 
-    estimate = mean_target 1[ argmax_c p_c(x) = argmax_c q_c(x) ],   q of `shiftcal.target.clusters`
+    estimate = (1 - s) held-out accuracy + s sum_target w(x) 1[ argmax_c p_c(x) = argmax_c q_c(x) ] / sum_target w(x)
 
+s is the share of the target that has shifted, w(x) the probability that x has (`shiftcal.target.shifted_part`), and q
+the posterior of clusters that are fitted with these weights, to the other rows alone (`shiftcal.target.clusters`).
 Where a shift leads the classifier astray, it cuts across these clusters. Ours. Features are those of a network that
 learned nothing from the target, where there is one.
 
@@ -18,9 +20,9 @@ import torch
 from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.target.clusters import common_units, fit_clusters
+from shiftcal.target.clusters import clusters_of_others, common_units
 from shiftcal.target.estimators.base import AccuracyEstimator
-from shiftcal.target.evidence import ObservedRows, ShiftEvidence
+from shiftcal.target.evidence import ShiftEvidence
 from shiftcal.target.rule import TrustRule
 
 
@@ -34,26 +36,33 @@ class ClusterAgreement(TrustRule, AccuracyEstimator):
         Raises:
             InvalidInputError: there are no features.
         """
-        features = judging_features(evidence.target)
-        source_features = judging_features(evidence.source)
-        if features is None or source_features is None:
+        if not evidence.has_features:
             raise InvalidInputError(
                 "the estimator 'cluster-agreement' needs features of the inputs, and nothing but outputs is known; "
                 "give features, or choose 'average-thresholded-confidence'"
             )
-        agrees = agrees_with_clusters(
-            features, evidence.target.logits, evidence.source_labels, self, common_units(source_features)
-        )
-        return float(agrees.double().mean())
+        shifted = evidence.shifted
+        return (1 - shifted.share) * evidence.held_out_accuracy + shifted.share * agreement(evidence, self)
 
 
-def judging_features(rows: ObservedRows) -> Tensor | None:
-    """The features in whose clusters a classifier is judged."""
-    return rows.features if rows.reference_features is None else rows.reference_features
+def agreement(evidence: ShiftEvidence, rule: TrustRule) -> float:
+    """How often the classifier agrees with the clusters of the shifted part."""
+    features, source_features = evidence.target.judging_features, evidence.source.judging_features
+    assert features is not None
+    assert source_features is not None
+    weights = evidence.shifted.weights
+    units = common_units(source_features)
+    agrees = agrees_with_clusters(features, evidence.target.logits, evidence.source_labels, rule, units, weights)
+    return float((weights * agrees).sum() / weights.sum())
 
 
 def agrees_with_clusters(
-    features: Tensor, logits: Tensor, source_labels: Tensor, rule: TrustRule, units: Tensor
+    features: Tensor,
+    logits: Tensor,
+    source_labels: Tensor,
+    rule: TrustRule,
+    units: Tensor,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """Which rows (N,) are predicted as the cluster that they lie in.
 
@@ -63,14 +72,16 @@ def agrees_with_clusters(
         source_labels: (M,) that say how frequent classes are on the source.
         rule: when a class counts as absent.
         units: (F,) that features are divided by.
+        weights: (N,) how much each row counts; None: all alike.
     """
     predicted = logits.argmax(dim=-1)
-    frequency, source_frequency = (
-        labels.bincount(minlength=logits.shape[-1]) / len(labels) for labels in (predicted, source_labels)
-    )
+    weights = logits.new_ones(len(logits)) if weights is None else weights
+    num_classes = logits.shape[-1]
+    frequency = torch.bincount(predicted, weights, minlength=num_classes) / weights.sum()
+    source_frequency = source_labels.bincount(minlength=num_classes) / len(source_labels)
     occurs = (frequency > 0) & (frequency >= rule.absent_frequency * source_frequency)
     if occurs.sum() == 1 or source_frequency[~occurs].sum() > rule.most_absent:
         occurs = torch.ones_like(occurs)
-    clusters = fit_clusters(features, torch.softmax(logits, dim=-1)[:, occurs], units)
     classes = occurs.nonzero().squeeze(-1)
-    return classes[clusters.assigned(features)] == predicted
+    clusters = clusters_of_others(features, torch.softmax(logits, dim=-1)[:, occurs], units, weights)
+    return classes[clusters] == predicted

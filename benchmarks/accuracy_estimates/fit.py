@@ -1,0 +1,163 @@
+"""Fit the constants of the combined estimate, and judge them with whole data sets left out.
+
+    python benchmarks/accuracy_estimates/fit.py          # reads witnesses.csv; writes left_out.csv, table.md, docs/images
+
+Each data set (`group`) weighs as much as any other of its kind, each kind as much as any other. Of each data set the
+estimate is made with constants that were fitted to all others, and its interval with the scale that holds 90 % of the
+residuals of all others. The constants that ship are those that are fitted to all of them; this prints both.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+HERE = Path(__file__).parent
+MIDPOINTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+SLOPES = (5.0, 10.0, 20.0)
+NOVELTY_SLOPES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+STRUCTURE = [
+    *("calibrated_confidence", "thresholded_confidence", "optimal_transport", "second_model_agreement"),
+    "cluster_agreement",
+]
+RIVALS = {
+    "ATC (confidence)": "thresholded_confidence",
+    "ATC (entropy)": "thresholded_entropy",
+    "CBPE": "calibrated_confidence",
+    "M-CBPE / PAPE": "importance_weighted_calibration",
+    "COT": "optimal_transport",
+    "DoC": "difference_of_confidences",
+    "IWA": "importance_weighted_accuracy",
+    "mean confidence": "mean_confidence",
+    "second model (GDE)": "second_model_agreement",
+    "cluster agreement (ours)": "cluster_agreement",
+}
+COVERAGE = 0.9
+
+
+def weights_of(table: pd.DataFrame) -> np.ndarray:
+    """Of each row: kinds alike, data sets of a kind alike."""
+    by_set = table.groupby(["kind", "group"]).size()
+    sets_of_kind = table.groupby("kind")["group"].nunique()
+    return np.array(
+        [
+            1 / by_set[kind, group] / sets_of_kind[kind]
+            for kind, group in zip(table["kind"], table["group"], strict=True)
+        ]
+    )
+
+
+def estimates(table: pd.DataFrame, midpoint: float, slope: float, novelty_slope: float) -> np.ndarray:
+    """As `shiftcal.target.estimators.combined`, for all rows."""
+    outside = (novelty_slope * table["novelty"]).clip(0, 1)
+    support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
+    reliability = 1 / (1 + np.exp(-slope * (table["cluster_purity"] - midpoint)))
+    shifted = 2 * table["domain_auc"].fillna(0.5) - 1
+    structure = (1 - shifted) * table[STRUCTURE].median(axis=1) + shifted * table["cluster_agreement"]
+    return np.asarray(reliability * structure + (1 - reliability) * support)
+
+
+def spreads(table: pd.DataFrame, found: np.ndarray, novelty_slope: float) -> np.ndarray:
+    """What half widths of intervals are in proportion to."""
+    outside = (novelty_slope * table["novelty"]).clip(0, 1)
+    support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
+    rows = 1 / table["num_target"] + 1 / table["num_held_out"]
+    error = np.sqrt((found * (1 - found)).clip(0.01) * rows)
+    deviation = table[STRUCTURE].assign(support=support).std(axis=1, ddof=0)
+    return np.asarray(error + 0.3 * deviation + 0.3 * np.abs(found - table["held_out_accuracy"]))
+
+
+def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The least value that this share of the weight does not exceed."""
+    order = np.argsort(values)
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(cumulative, share * cumulative[-1])])
+
+
+def mean_by_kind(table: pd.DataFrame, values: np.ndarray, weights: np.ndarray) -> pd.Series:
+    """Weighted means of each kind, and of all kinds alike."""
+    kinds = sorted(table["kind"].unique())
+    found = {
+        kind: np.average(values[table["kind"] == kind], weights=weights[table["kind"] == kind]) for kind in kinds
+    }
+    return pd.Series({**found, "all": np.mean(list(found.values()))})
+
+
+def main() -> None:
+    """Fit, judge, record."""
+    table = pd.read_csv(HERE / "witnesses.csv")
+    weights, truth, groups = weights_of(table), table["accuracy"].to_numpy(), table["group"].to_numpy()
+    grid = list(itertools.product(MIDPOINTS, SLOPES, NOVELTY_SLOPES))
+    every = np.array([estimates(table, *constants) for constants in grid])
+    errors = np.abs(every - truth)
+
+    def best(rows: np.ndarray) -> int:
+        return int((errors[:, rows] * weights[rows]).sum(axis=1).argmin())
+
+    def scale(rows: np.ndarray, number: int) -> float:
+        ratios = errors[number] / spreads(table, every[number], grid[number][2])
+        return weighted_quantile(ratios[rows], weights[rows], COVERAGE)
+
+    found, half_widths = np.zeros(len(table)), np.zeros(len(table))
+    for group in np.unique(groups):
+        own = groups == group
+        number = best(~own)
+        found[own] = every[number, own]
+        half_widths[own] = scale(~own, number) * spreads(table, every[number], grid[number][2])[own]
+    shipped = best(np.ones(len(table), dtype=bool))
+    print("constants fitted to all:", grid[shipped], "interval scale:", scale(np.ones(len(table), bool), shipped))
+
+    lines = {"combined (left out)": mean_by_kind(table, np.abs(found - truth), weights)}
+    for name, column in RIVALS.items():
+        lines[name] = mean_by_kind(table, np.abs(table[column].to_numpy() - truth), weights)
+    held = mean_by_kind(table, (np.abs(found - truth) <= half_widths).astype(float), weights)
+    width = mean_by_kind(table, np.minimum(found + half_widths, 1) - np.maximum(found - half_widths, 0), weights)
+    result = pd.DataFrame(lines).T
+    columns = list(result.columns)
+    text = ["| mean absolute error | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
+    for name, row in result.iterrows():
+        text.append(f"| {name} | " + " | ".join(f"{row[column]:.4f}" for column in columns) + " |")
+    text.append("| 90 % interval holds the truth | " + " | ".join(f"{held[column]:.3f}" for column in columns) + " |")
+    text.append("| mean width of the interval | " + " | ".join(f"{width[column]:.3f}" for column in columns) + " |")
+    needed = {
+        name: np.mean(
+            [
+                2 * weighted_quantile(np.abs(table[column].to_numpy() - truth)[rows], weights[rows], COVERAGE)
+                for kind in columns[:-1]
+                for rows in [(table["kind"] == kind).to_numpy()]
+            ]
+        )
+        for name, column in RIVALS.items()
+    }
+    narrowest = min(needed, key=lambda name: needed[name])
+    text += ["", f"Best rival's residuals would need a mean width of {needed[narrowest]:.3f} ({narrowest})."]
+    print("\n".join(text))
+    (HERE / "table.md").write_text("\n".join(text) + "\n")
+    kept = table[["file", "kind", "group", "task", "model", "shift", "num_target", "accuracy"]]
+    kept.assign(
+        estimate=found.round(4),
+        low=np.maximum(found - half_widths, 0).round(4),
+        high=np.minimum(found + half_widths, 1).round(4),
+    ).to_csv(HERE / "left_out.csv", index=False)
+    streams = table["model"] == "given"
+    print(pd.Series(np.abs(found - truth))[streams.to_numpy()].groupby(groups[streams]).mean().round(4).to_string())
+
+    figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharex=True, sharey=True)
+    for axis, kind in zip(axes, columns[:-1], strict=True):
+        rows = (table["kind"] == kind).to_numpy()
+        axis.plot([0, 1], [0, 1], color="0.6", linewidth=1)
+        axis.scatter(truth[rows], table["thresholded_confidence"][rows], s=6, color="#c98a3b", label="ATC", alpha=0.5)
+        axis.scatter(truth[rows], found[rows], s=6, color="#2b6cb0", label="combined, left out", alpha=0.6)
+        axis.set(title=kind, xlabel="true accuracy", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes[0].set_ylabel("estimated accuracy")
+    axes[0].legend(loc="upper left", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(HERE.parents[1] / "docs" / "images" / "estimates.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main()

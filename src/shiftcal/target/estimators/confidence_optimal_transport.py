@@ -1,0 +1,35 @@
+"""Confidence optimal transport: how far the target's probabilities lie from labels as frequent as on the source.
+
+    estimate = 1 - min over plans of mean ( 1 - p_y(x) ),   plans: each target row gets one label y, the labels of
+                                                              held-out source rows are all used once
+
+Lu, Wang, Zhai, Kolouri, Campbell, Sycara, "Predicting Out-of-Distribution Error with Confidence Optimal Transport",
+2023. A classifier that a shift drives into few classes can't spread its rows over all of them without a cost, which
+its confidence alone does not show. Takes classes to be as frequent as on the source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy.optimize import linear_sum_assignment
+
+from shiftcal.core.options import option
+from shiftcal.target.estimators.base import AccuracyEstimator
+from shiftcal.target.evidence import ShiftEvidence
+from shiftcal.target.sampling import sampled_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceOptimalTransport(AccuracyEstimator):
+    """Mean confidence if target rows had to have labels as frequent as on the source (COT)."""
+
+    most_rows: int = option(1000, "of each domain: the transport takes cubic time", at_least=10)
+
+    def estimate(self, evidence: ShiftEvidence) -> float:
+        """As the module says."""
+        num_rows = min(len(evidence.target.logits), len(evidence.held_out_labels), self.most_rows)
+        rows = sampled_rows(len(evidence.target.logits), num_rows)
+        labels = evidence.held_out_labels[sampled_rows(len(evidence.held_out_labels), num_rows)]
+        probabilities = evidence.target.probabilities[rows][:, labels].numpy()
+        return float(probabilities[linear_sum_assignment(probabilities, maximize=True)].mean())

@@ -1,0 +1,103 @@
+"""What to expect on data without labels, by every face: classifier, calibrator, command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from shiftcal import AdaptiveClassifier, ShiftCalibrator
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.faces.cli import main
+
+Data = tuple[np.ndarray, np.ndarray]
+
+
+def clusters(num_rows: int, seed: int, moved: float = 0.0) -> Data:
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(3, size=num_rows)
+    features = 3 * np.eye(3, 6)[labels] + generator.normal(size=(num_rows, 6))
+    features[:, 0] += moved
+    return features.astype(np.float32), labels
+
+
+@pytest.fixture(scope="module")
+def classifier() -> AdaptiveClassifier:
+    return AdaptiveClassifier("source-only", epochs=5).fit(*clusters(600, 0), clusters(300, 1, moved=2)[0])
+
+
+def test_a_new_batch_is_judged_without_refitting(classifier: AdaptiveClassifier, tmp_path: Path) -> None:
+    same, shifted = clusters(400, 2), clusters(400, 3, moved=2.0)
+    before = classifier.predict_proba(same[0])
+    for inputs, labels in (same, shifted):
+        found = classifier.estimate(inputs)
+        right = (classifier.predict(inputs) == labels).mean()
+        assert found.interval is not None
+        assert found.interval[0] <= right <= found.interval[1]
+        assert found.num_rows == 400
+    assert classifier.estimate(same[0]).accuracy > classifier.estimate(shifted[0]).accuracy
+    np.testing.assert_array_equal(before, classifier.predict_proba(same[0]))
+    classifier.save(tmp_path / "run")
+    loaded = AdaptiveClassifier.load(tmp_path / "run").estimate(shifted[0])
+    assert loaded.as_plain() == classifier.estimate(shifted[0]).as_plain()
+
+
+def test_an_adapted_classifier_is_judged_by_its_reference(tmp_path: Path) -> None:
+    images, labels = np.random.default_rng(0).integers(0, 256, (120, 8, 8), dtype=np.uint8), np.arange(120) % 2
+    images[labels == 1, :, :4] //= 4
+    adapted = AdaptiveClassifier("drst", epochs=2, fallback=False).fit(images, labels, images[:60] // 2)
+    adapted.save(tmp_path / "run")
+    found = AdaptiveClassifier.load(tmp_path / "run").estimate(images[60:] // 2)
+    assert found.as_plain() == adapted.estimate(images[60:] // 2).as_plain()
+
+
+def test_a_calibrated_model_estimates_new_batches() -> None:
+    inputs, labels = clusters(600, 0)
+    model = LogisticRegression().fit(inputs[:300], labels[:300])
+    calibrated = ShiftCalibrator(model).fit(inputs[300:], labels[300:], clusters(300, 1, moved=2)[0])
+    batch, truth = clusters(500, 4)
+    found = calibrated.estimate(batch)
+    assert found.accuracy == pytest.approx((model.predict(batch) == truth).mean(), abs=0.05)
+    assert set(found.metrics) >= {"accuracy", "balanced_accuracy", "macro_f1", "brier_score"}
+    assert np.sum(found.confusion) == pytest.approx(1)
+
+
+def test_without_held_out_rows_there_is_no_estimate() -> None:
+    inputs, labels = clusters(60, 0)
+    alone = AdaptiveClassifier("source-only", epochs=1, training_options={"validation_fraction": 0.0})
+    with pytest.raises(InvalidInputError, match="larger validation_fraction"):
+        alone.fit(inputs, labels).estimate(inputs)
+
+
+def test_the_command_line_takes_a_run_and_data(
+    classifier: AdaptiveClassifier, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    classifier.save(tmp_path / "run")
+    np.save(tmp_path / "batch.npy", clusters(200, 5)[0])
+    assert main(["estimate", str(tmp_path / "run"), "--data", str(tmp_path / "batch.npy")]) == 0
+    assert "90 % interval" in capsys.readouterr().out
+    assert main(["estimate", str(tmp_path / "run"), "--data", str(tmp_path / "batch.npy"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["num_rows"] == 200
+    assert found["metrics"]["accuracy"]["low"] <= found["metrics"]["accuracy"]["value"]
+
+
+def test_the_command_line_takes_tables_of_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    generator = np.random.default_rng(0)
+    for name in ("source", "target"):
+        chance = generator.uniform(0.5, 1, 200)
+        labels = np.where(generator.uniform(size=200) < chance, "a", "b")
+        rows = [f"{p:.6f},{1 - p:.6f},{label}" for p, label in zip(chance, labels, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["probability_a,probability_b,label", *rows]))
+    arguments = ["estimate", "--source", str(tmp_path / "source.csv"), "--target", str(tmp_path / "target.csv")]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"]["accuracy"]["value"] == pytest.approx(0.75, abs=0.06)
+    assert "auroc" in found["metrics"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["run"], ["--source", "a.csv"]])
+def test_what_is_missing_is_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", *arguments]) == 2
+    assert "shiftcal estimate RUN --data SPEC" in capsys.readouterr().err
