@@ -17,13 +17,14 @@ import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).parent
-MIDPOINTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-SLOPES = (5.0, 10.0, 20.0)
-NOVELTY_SLOPES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0)
+MIDPOINTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+SLOPES = (10.0, 20.0)
+NOVELTY_SLOPES = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 STRUCTURE = [
     *("calibrated_confidence", "thresholded_confidence", "optimal_transport", "second_model_agreement"),
     "cluster_agreement",
 ]
+BEYOND_CONFIDENCE = ["optimal_transport", "second_model_agreement", "cluster_agreement"]
 RIVALS = {
     "ATC (confidence)": "thresholded_confidence",
     "ATC (entropy)": "thresholded_entropy",
@@ -37,6 +38,9 @@ RIVALS = {
     "cluster agreement (ours)": "cluster_agreement",
 }
 COVERAGE = 0.9
+# The error hardly depends on the constants near the best ones: of all within this share of the least error, those
+# that ask most of clusters before they are believed.
+INDIFFERENCE = 0.02
 
 
 def weights_of(table: pd.DataFrame) -> np.ndarray:
@@ -57,7 +61,7 @@ def estimates(table: pd.DataFrame, midpoint: float, slope: float, novelty_slope:
     support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
     reliability = 1 / (1 + np.exp(-slope * (table["cluster_purity"] - midpoint)))
     shifted = 2 * table["domain_auc"].fillna(0.5) - 1
-    structure = (1 - shifted) * table[STRUCTURE].median(axis=1) + shifted * table["cluster_agreement"]
+    structure = (1 - shifted) * table[STRUCTURE].median(axis=1) + shifted * table[BEYOND_CONFIDENCE].median(axis=1)
     return np.asarray(reliability * structure + (1 - reliability) * support)
 
 
@@ -96,7 +100,9 @@ def main() -> None:
     errors = np.abs(every - truth)
 
     def best(rows: np.ndarray) -> int:
-        return int((errors[:, rows] * weights[rows]).sum(axis=1).argmin())
+        mean = (errors[:, rows] * weights[rows]).sum(axis=1)
+        good = np.flatnonzero(mean <= (1 + INDIFFERENCE) * mean.min())
+        return int(min(good, key=lambda number: (-grid[number][0], mean[number])))
 
     def scale(rows: np.ndarray, number: int) -> float:
         ratios = errors[number] / spreads(table, every[number], grid[number][2])

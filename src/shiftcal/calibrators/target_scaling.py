@@ -67,15 +67,17 @@ class TargetScaling(TrustRule, Calibrator):
         assert held_out is not None
         assert target is not None
         evidence = data.shift_evidence(training, held_out, target)
+        weights = None
         if self._needs_ratio(data) and evidence.domains is not None:
             state |= {
                 "ratio_slope": -evidence.domains.slope,
                 "ratio_intercept": -evidence.domains.intercept,
                 "shifted_share": _scalar(evidence.shifted.share),
             }
+            weights = evidence.shifted.weights
             evidence = self._with_ratio(evidence, evidence.domains)
         vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.cluster_reliability
-        scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=self.keep_source)
+        scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=self.keep_source, cluster_weights=weights)
         return state | _scaling_state(scaling)
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:

@@ -45,6 +45,11 @@ class Witnesses:
         )
         return [value for value in said if value is not None]
 
+    def beyond_confidence(self) -> list[float]:
+        """Those of them that do not take a confidence to mean on the target what it means on the source."""
+        said = (self.optimal_transport, self.second_model_agreement, self.cluster_agreement)
+        return [value for value in said if value is not None]
+
 
 @dataclass(frozen=True)
 class PriorShift:

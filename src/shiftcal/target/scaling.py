@@ -57,7 +57,12 @@ class ConfidenceScaling:
 
 
 def fit_scaling(
-    evidence: ShiftEvidence, accuracy: float, cluster_vote: float = 0.0, *, keep_source: bool = False
+    evidence: ShiftEvidence,
+    accuracy: float,
+    cluster_vote: float = 0.0,
+    *,
+    keep_source: bool = False,
+    cluster_weights: Tensor | None = None,
 ) -> ConfidenceScaling:
     """The scaling whose mean confidence on the target is an accuracy.
 
@@ -66,12 +71,13 @@ def fit_scaling(
         accuracy: to be expected on the target.
         cluster_vote: v; without features there is no vote.
         keep_source: find T_source too.
+        cluster_weights: (M,) how much each target row counts in the clusters; None: all alike.
     """
     held_out, target = evidence.held_out, evidence.target
     clusters = None
     if target.features is not None and evidence.source.features is not None:
         units = common_units(evidence.source.features)
-        clusters = fit_clusters(target.features, target.probabilities, units, target.target_probability)
+        clusters = fit_clusters(target.features, target.probabilities, units, cluster_weights)
     vote = target.logits.new_tensor(cluster_vote)
     on_target = _confidence_of(target, _votes(target, clusters, vote))
     on_source = _confidence_of(held_out, _votes(held_out, clusters, vote))

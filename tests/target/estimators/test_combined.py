@@ -32,8 +32,8 @@ def test_it_is_what_its_module_says_of_its_witnesses(make_rows: Make, make_evide
     outside, reliability = 0.4, 1 / (1 + 2.718281828459045**0.4)
     assert seen.second_model_agreement is not None
     support = (1 - outside) * 0.9 + outside * seen.second_model_agreement
-    assert seen.cluster_agreement is not None
-    structure = 0.6 * statistics.median(seen.estimates()) + 0.4 * seen.cluster_agreement
+    structure = 0.6 * statistics.median(seen.estimates()) + 0.4 * statistics.median(seen.beyond_confidence())
+    assert len(seen.beyond_confidence()) == 3
     assert len(seen.estimates()) == 5
     assert found.cluster_reliability == pytest.approx(reliability)
     assert found.accuracy == pytest.approx(reliability * structure + (1 - reliability) * support)
@@ -144,6 +144,17 @@ def test_with_outputs_alone_held_out_rows_decide(make_rows: Make, make_evidence:
     assert found.witnesses.cluster_agreement is None
     assert found.cluster_reliability == 0
     assert "probabilities alone" in found.verdict()
+
+
+def test_with_outputs_alone_a_shift_that_they_show_counts_by_optimal_transport(
+    make_rows: Make, make_evidence: Make
+) -> None:
+    target, _ = make_rows(400, least_margin=4, seed=2)
+    evidence, rule = make_evidence(replace(target, features=None)), Combined()
+    seen = replace(
+        rule.witnesses(evidence), domain_auc=0.8, importance_weighted_calibration=0.9, optimal_transport=0.5
+    )
+    assert rule.concluded(evidence, seen).accuracy == pytest.approx(0.4 * 0.9 + 0.6 * 0.5)
 
 
 def test_what_was_known_before_adaptation_counts(make_rows: Make, make_evidence: Make) -> None:

@@ -1,14 +1,15 @@
 """The default estimate: by the target's structure where classes form clusters, by held-out rows where they do not.
 
     estimate  = g structure + (1 - g) support,      g = sigmoid( slope (purity - midpoint) )
-    structure = (1 - d) median of cluster agreement, second-model agreement, ATC, calibrated confidence and COT
-                + d cluster agreement,      d = 2 AUC - 1
+    structure = (1 - d) median of cluster agreement, second-model agreement, COT, ATC and calibrated confidence
+                + d median of the first three,      d = 2 AUC - 1
     support   = (1 - n) importance-weighted calibration + n second-model agreement,    n = min(1, slope novelty)
 
 - Purity: how well clusters hold the classes on the source, where labels are known, corrected for chance (0: no better
   than the most frequent class). Embeddings have it, most tables have not.
 - AUC: how well what the classifier says of the target can be told from what it says of held-out rows
-  (`shiftcal.target.domain_auc`). The more a shift changes that, the less confidence means what it meant.
+  (`shiftcal.target.domain_auc`). The more a shift changes that, the less confidence means what it meant. Without
+  features there is no structure, and support goes over to COT by d.
 - Novelty: the share of target rows outside of anything that the source has (`shiftcal.target.novelty`). Inside,
   held-out rows that are weighted to be like the target say what a confidence means there; outside they can't.
 
@@ -117,8 +118,11 @@ class Combined(TrustRule, AccuracyEstimator):
         assert seen.second_model_agreement is not None
         support = (1 - outside) * seen.importance_weighted_calibration + outside * seen.second_model_agreement
         structure = statistics.median(seen.estimates())
-        if seen.cluster_agreement is not None and seen.domain_auc is not None:
-            structure += (2 * seen.domain_auc - 1) * (seen.cluster_agreement - structure)
+        changed = 0.0 if seen.domain_auc is None else 2 * seen.domain_auc - 1
+        if seen.cluster_agreement is None:
+            assert seen.optimal_transport is not None
+            support += changed * (seen.optimal_transport - support)
+        structure += changed * (statistics.median(seen.beyond_confidence()) - structure)
         return self._between(evidence, seen, structure, support)
 
     def _between(self, evidence: ShiftEvidence, seen: Witnesses, structure: float, support: float) -> Diagnosis:
