@@ -171,7 +171,7 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
         threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, cluster_labels=False
     )
     network = method.build(blueprint).eval()
-    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0]))
+    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
     view = view_of(method, network, features, 0)
     put_buffers(network, method.fit_buffers(network, view))
     chosen = method.choose_pseudo_labels(network, view)
@@ -191,12 +191,30 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
         np.testing.assert_array_equal(chosen.rows[chosen.labels == label], sorted(surest[: round(0.5 * 40)]))
 
 
+def test_where_little_accuracy_is_expected_twice_the_mean_confidence_is_sure_enough(
+    blueprint: Blueprint, features: ShiftProblem, view_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a mean of about .36 no row is as sure as .99, and those above .72 are accepted."""
+    method = DistributionallyRobustSemiSupervised(
+        threshold=0.99, first_portion=1.0, last_portion=1.0, warmup_share=0.0, cluster_labels=False
+    )
+    network = method.build(blueprint).eval()
+    view = view_of(method, network, features, 0)
+    confidence = torch.full((len(view.target), 1), 0.34).double()
+    confidence[:4] = 0.8
+    scores = torch.cat([confidence, (1 - confidence) / 2, (1 - confidence) / 2], dim=1).log()
+    monkeypatch.setattr(network, "label_scores", lambda *_: (scores, scores))
+    chosen = method.choose_pseudo_labels(network, view)
+    assert chosen is not None
+    assert chosen.rows.tolist() == [0, 1, 2, 3]
+
+
 def test_prior_correction_needs_held_out_rows(features: ShiftProblem, view_of: Any) -> None:
     method = DistributionallyRobustSemiSupervised(ratio_network="shared")
     torch.manual_seed(0)
     statistics = InputStatistics(torch.zeros(4), torch.ones(4))
     network = method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True)).eval()
-    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0]))
+    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
     for held_out in (True, False):
         view = view_of(method, network, features, 9, held_out=held_out)
         assert bool(method.fit_buffers(network, view)["labels.log_prior_correction"].any()) is held_out
