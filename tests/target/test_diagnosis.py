@@ -28,7 +28,7 @@ PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
         ({}, "covariate", "on the target's own clusters (70.0%)"),
         ({"cluster_reliability": 0.1}, "covariate", "held-out source rows that are like it"),
         ({"witnesses": replace(SEEN, domain_auc=0.54)}, "none", "looks as on the source"),
-        ({"shifted_share": 0.3}, "part", "About 30% of it have shifted"),
+        ({"shifted_share": 0.3}, "part", "About 30% of its rows have shifted"),
         ({"prior_shift": PRIOR}, "prior", "Other classes are frequent"),
         ({"witnesses": replace(SEEN, novelty=0.6)}, "outside", "60% of the target lies outside"),
         ({"witnesses": replace(SEEN, domain_auc=None)}, "covariate", "too few source rows were held out"),

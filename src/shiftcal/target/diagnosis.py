@@ -152,7 +152,7 @@ class Diagnosis:
         return {
             "prior": "Other classes are frequent on it; beside that, it looks as the source does.",
             "none": "What the classifier says of it looks as on the source.",
-            "part": f"About {self.shifted_share:.0%} of it have shifted, the rest is as on the source.",
+            "part": f"About {self.shifted_share:.0%} of its rows have shifted, the rest are as on the source.",
             "covariate": "Its inputs have shifted, within what the source has.",
         }[self.kind_of_shift()]
 
