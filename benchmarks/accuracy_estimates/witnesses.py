@@ -12,7 +12,7 @@ import argparse
 import csv
 import warnings
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,6 @@ def row_of(path: Path) -> dict[str, Any]:
     evidence = data.evidence()
     assert evidence is not None
     right = episode["target_logits"].argmax(axis=1) == episode["target_labels"]
-    seen = Combined().witnesses(evidence)
-    without = Combined().witnesses(
-        replace(
-            evidence,
-            source=replace(evidence.source, features=None),
-            held_out=replace(evidence.held_out, features=None),
-            target=replace(evidence.target, features=None),
-        )
-    )
     return {
         "file": path.name,
         **{name: str(episode[name]) for name in DESCRIPTION},
@@ -58,14 +49,10 @@ def row_of(path: Path) -> dict[str, Any]:
         "num_target": len(right),
         "num_classes": held_out.logits.shape[1],
         "accuracy": right.mean(),
-        **asdict(seen),
+        **asdict(Combined().witnesses(evidence)),
         "shifted_share": evidence.shifted.share,
         "thresholded_entropy": AverageThresholdedConfidence(score="entropy").estimate(evidence),
         **{name.replace("-", "_"): ESTIMATORS[name]().estimate(evidence) for name in RIVALS},
-        **{
-            f"outputs_{name}": getattr(without, name)
-            for name in ("importance_weighted_calibration", "second_model_agreement", "novelty")
-        },
     }
 
 

@@ -58,40 +58,39 @@ class CalibrationData:
     predicts_with_clusters: bool = False
     """Whether the target's clusters have their say in what the model predicts already."""
 
-    def evidence(self, *, with_features: bool = True) -> ShiftEvidence | None:
-        """What the accuracy on the target is estimated from, at the temperature of the source; None without one."""
-        if with_features not in self._evidence:
-            self._evidence[with_features] = self._made_evidence(with_features)
-        return self._evidence[with_features]
+    def evidence(self, *, with_features: bool = True, as_judged: bool = True) -> ShiftEvidence | None:
+        """What is known of the shift, at the temperature of the source; None without a target.
+
+        Args:
+            with_features: or outputs alone.
+            as_judged: by `judged`, where there is such, as the accuracy is estimated; else by the outputs themselves.
+        """
+        key = (with_features, as_judged and self.judged is not None)
+        if key not in self._evidence:
+            self._evidence[key] = self._made_evidence(*key)
+        return self._evidence[key]
 
     @cached_property
-    def _evidence(self) -> dict[bool, ShiftEvidence | None]:
+    def _evidence(self) -> dict[tuple[bool, bool], ShiftEvidence | None]:
         return {}
 
-    def _made_evidence(self, with_features: bool) -> ShiftEvidence | None:
+    def _made_evidence(self, with_features: bool, as_judged: bool) -> ShiftEvidence | None:
         if self.target is None:
             return None
-        outputs = (self.training, self.held_out, self.target)
-        judged = self.judged or tuple(None if part is None else (part.logits,) for part in outputs)
-        assert judged[1] is not None
-        temperature = held_out_temperature(judged[1][0], self.held_out_labels)
-        training, held_out, target = (
-            None
-            if part is None or said is None
-            else observed_rows(part, said[0].double() / temperature, *said[1:], with_features=with_features)
-            for part, said in zip(outputs, judged, strict=True)
+        judged = self.judged if as_judged else None
+        said = judged or Judged(
+            () if self.training is None else (self.training.logits,), (self.held_out.logits,), (self.target.logits,)
         )
-        assert held_out is not None
-        assert target is not None
-        return self.shift_evidence(training, held_out, target)
+        temperature = held_out_temperature(said.held_out[0], self.held_out_labels)
 
-    def shift_evidence(
-        self, training: ObservedRows | None, held_out: ObservedRows, target: ObservedRows
-    ) -> ShiftEvidence:
-        """These rows of the three parts, with labels and with what was known before adaptation."""
-        labels = self.held_out_labels if training is None else self.training_labels
-        assert labels is not None
-        source = held_out if training is None else training
+        def rows(outputs: Outputs, logits: Tensor, *reference: Tensor) -> ObservedRows:
+            return observed_rows(outputs, logits.double() / temperature, *reference, with_features=with_features)
+
+        held_out, target = rows(self.held_out, *said.held_out), rows(self.target, *said.target)
+        source, labels = held_out, self.held_out_labels
+        if self.training is not None:
+            assert self.training_labels is not None
+            source, labels = rows(self.training, *said.training), self.training_labels
         return ShiftEvidence(source, labels, held_out, self.held_out_labels, target, self.before_adaptation)
 
     @cached_property

@@ -56,17 +56,10 @@ class TargetScaling(TrustRule, Calibrator):
             InvalidInputError: an estimator that needs features, and there are none.
         """
         found = self.diagnose(data)
-        if data.target is None or found is None:
+        evidence = data.evidence(with_features=self.use_features, as_judged=False)
+        if evidence is None or found is None:
             return {"temperature": _scalar(1.0)}
-        state: State = {
-            "temperature": _scalar(held_out_temperature(data.held_out.logits, data.held_out_labels)),
-        }
-        training, held_out, target = (
-            None if part is None else self._rows(part, state) for part in (data.training, data.held_out, data.target)
-        )
-        assert held_out is not None
-        assert target is not None
-        evidence = data.shift_evidence(training, held_out, target)
+        state: State = {"temperature": _scalar(held_out_temperature(data.held_out.logits, data.held_out_labels))}
         weights = None
         if self._needs_ratio(data) and evidence.domains is not None:
             state |= {

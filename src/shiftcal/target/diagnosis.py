@@ -89,8 +89,6 @@ class Diagnosis:
     """From 0 to 1, how far the structure of the target decided."""
     shifted_share: float = 1.0
     """Of the target's rows, the share that is not as on the source."""
-    outside_degree: float = 0.0
-    """From 0 to 1, how far the target is outside of what held-out source rows can speak for."""
     prior_shift: PriorShift | None = None
     has_held_out: bool = True
     """Whether source rows were held out; else rows that were trained on stood for them."""
@@ -183,13 +181,12 @@ class Diagnosis:
                 "Take it with care: it rests on probabilities alone. Features of the inputs, such as embeddings, "
                 f"would say much more. {unseen}"
             )
-        rests = (
-            "held-out source rows that are like it"
-            if self.cluster_reliability < 0.5
-            else f"the target's own clusters ({seen.cluster_agreement:.1%}), on a second model "
-            f"({seen.second_model_agreement or 0:.1%}) and on confidence ({seen.calibrated_confidence:.1%})"
+        if self.cluster_reliability < 0.5:
+            return f"It rests on held-out source rows that are like it. {unseen}"
+        return (
+            f"It rests on the target's own clusters ({seen.cluster_agreement:.1%}), on a second model "
+            f"({seen.second_model_agreement:.1%}) and on confidence ({seen.calibrated_confidence:.1%}). {unseen}"
         )
-        return f"It rests on {rests}. {unseen}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The constants of the rule that says how far what is seen of a target is believed.
 
-`FITTED` ones were found by `benchmarks/accuracy_estimates/fit.py` on the tasks recorded beside it, and judged with
+The first four were found by `benchmarks/accuracy_estimates/fit.py` on the tasks recorded beside it, and judged with
 whole data sets left out. The others were settled by hand while looking at errors, with target labels, on tasks of
 Office-31, Office-Home (features of EfficientNet-Lite2) and digits; where one was found on something else, that stands
 beside it. They are options of the calibrator `target-scaling`, so `compare` can sweep them.
@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass
 
 from shiftcal.core.options import option
-
-FITTED = ("purity_midpoint", "purity_slope", "novelty_slope", "interval_scale")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,9 +88,12 @@ class FittedModel:
 
     def predict(self, inputs: Inputs, *, keep_inputs: bool = False) -> Outputs:
         """Outputs for all rows, with calibrated logits and, if asked, with inputs that are vectors."""
+        self._check_shape(inputs)
+        return self._outputs(inputs, finish=self._calibrated_outputs, keep_inputs=keep_inputs)
+
+    def _check_shape(self, inputs: Inputs) -> None:
         if inputs.shape != self.input_shape:
             raise InvalidInputError(f"expected inputs of shape {self.input_shape}, got {inputs.shape}")
-        return self._outputs(inputs, finish=self._calibrated_outputs, keep_inputs=keep_inputs)
 
     def prediction_sets(self, outputs: Outputs, coverage: float) -> Tensor:
         """Which classes (N, C) are in the set of each row.
@@ -117,7 +120,7 @@ class FittedModel:
                 "an estimate needs held-out source data, and there is none; give more data or a larger "
                 "validation_fraction"
             )
-        given = self.predict(inputs, keep_inputs=True)
+        self._check_shape(inputs)
         said = self._outputs(inputs, keep_inputs=True)
         judged = None
         if self.held_out.judged is not None:
@@ -133,7 +136,7 @@ class FittedModel:
         )
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
-        return estimate_performance(data, given, scaling, self.classes)
+        return estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes)
 
     def with_calibrator(
         self,

@@ -41,19 +41,19 @@ class ClusterAgreement(TrustRule, AccuracyEstimator):
                 "the estimator 'cluster-agreement' needs features of the inputs, and nothing but outputs is known; "
                 "give features, or choose 'average-thresholded-confidence'"
             )
-        shifted = evidence.shifted
-        return (1 - shifted.share) * evidence.held_out_accuracy + shifted.share * agreement(evidence, self)
+        return agreement_estimate(evidence, self)
 
 
-def agreement(evidence: ShiftEvidence, rule: TrustRule) -> float:
-    """How often the classifier agrees with the clusters of the shifted part."""
+def agreement_estimate(evidence: ShiftEvidence, rule: TrustRule) -> float:
+    """The estimate, where there are features."""
     features, source_features = evidence.target.judging_features, evidence.source.judging_features
     assert features is not None
     assert source_features is not None
-    weights = evidence.shifted.weights
+    share, weights = evidence.shifted.share, evidence.shifted.weights
     units = common_units(source_features)
     agrees = agrees_with_clusters(features, evidence.target.logits, evidence.source_labels, rule, units, weights)
-    return float((weights * agrees).sum() / weights.sum())
+    agreement = float((weights * agrees).sum() / weights.sum())
+    return (1 - share) * evidence.held_out_accuracy + share * agreement
 
 
 def agrees_with_clusters(

@@ -45,7 +45,7 @@ from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.estimators.calibrated_confidence import CalibratedConfidence
-from shiftcal.target.estimators.cluster_agreement import ClusterAgreement
+from shiftcal.target.estimators.cluster_agreement import agreement_estimate
 from shiftcal.target.estimators.confidence_optimal_transport import ConfidenceOptimalTransport
 from shiftcal.target.estimators.importance_weighted_calibration import ImportanceWeightedCalibration
 from shiftcal.target.estimators.second_model_agreement import SecondModelAgreement
@@ -101,8 +101,7 @@ class Combined(TrustRule, AccuracyEstimator):
             features = evidence.source.judging_features
             assert features is not None
             purity = chance_corrected_purity(features, evidence.source.logits, evidence.source_labels)
-            absent = {name: getattr(self, name) for name in ("absent_frequency", "most_absent")}
-            agreement = ClusterAgreement(**absent).estimate(evidence)
+            agreement = agreement_estimate(evidence, self)
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
@@ -139,7 +138,6 @@ class Combined(TrustRule, AccuracyEstimator):
             witnesses=seen,
             cluster_reliability=reliability,
             shifted_share=evidence.shifted.share,
-            outside_degree=self.outside_degree(seen.novelty),
         )
 
     def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
