@@ -42,6 +42,24 @@ def batch(features: ShiftProblem) -> Batch:
     )
 
 
+@pytest.fixture
+def image_batch() -> Callable[[int], tuple[Blueprint, Batch]]:
+    """Of a small network for images with a number of channels, and a batch of which every other row is selected."""
+
+    def make(num_channels: int) -> tuple[Blueprint, Batch]:
+        shape = (num_channels, 16, 16)
+        statistics = InputStatistics(torch.zeros(num_channels), torch.ones(num_channels))
+        labels, is_pseudo = torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([False, True] * 3)
+        torch.manual_seed(0)
+        inputs, target = torch.rand(2, 6, *shape)
+        return (
+            Blueprint(lambda: build_backbone("small-cnn", shape, statistics), 3, has_target=True),
+            Batch(inputs, labels, torch.eye(3)[labels], is_pseudo, target, torch.arange(6), ViewMaker(0, 0), 0.5),
+        )
+
+    return make
+
+
 ViewOf = Callable[..., TrainingView]
 
 

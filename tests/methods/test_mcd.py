@@ -27,6 +27,16 @@ def test_losses_of_the_three_steps(blueprint: Blueprint, batch: Batch) -> None:
     np.testing.assert_allclose([update.loss.item() for update in updates], expected, rtol=1e-5)
 
 
+def test_the_domains_pass_together(image_batch: Callable[[int], tuple[Blueprint, Batch]]) -> None:
+    """Normalised apart under batch norm, they would look more alike in training than they do in prediction."""
+    blueprint, batch = image_batch(1)
+    network = MaximumClassifierDiscrepancy().build(blueprint)
+    sizes = set()
+    network.backbone.register_forward_hook(lambda _module, inputs, _outputs: sizes.add(len(inputs[0])))
+    list(MaximumClassifierDiscrepancy().training_step(network, batch))
+    assert sizes == {12}
+
+
 def test_each_step_moves_what_it_should(
     blueprint: Blueprint, batch: Batch, moved_parts: Callable[..., Iterator[set[str]]]
 ) -> None:

@@ -10,8 +10,8 @@ M_s and M_t, the classifier C and the probability D of "source" by a discriminat
 M_t starts as a copy of M_s. The paper trains the stages one after the other to convergence; here `source_share` of
 the training belongs to the first. A prediction does not know the domain of its input, so there is one encoder for
 all: M_s before the adaptation has begun, M_t from then on, for source inputs too. The network holds it as `task`, and
-at the switch keeps a copy of it as it is, M_s, for the discriminator to compare with. The discriminator is this
-library's, with one hidden layer and tanh, where the paper has two and ReLU.
+at the switch keeps a copy of it as it is, M_s, for the discriminator to compare with. That has two hidden layers with
+ReLU, as the paper's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.methods.base import TASK, Method, OptimizerPlan, Outputs, Update
-from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier, frozen_statistics
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, Discriminator, frozen_statistics
 
 DOMAIN = "domain"
 ENCODER = "encoder"
@@ -44,7 +44,7 @@ class TwoEncoderNetwork(nn.Module):
         super().__init__()
         self.task = Classifier(blueprint)
         self.source_encoder = copy.deepcopy(self.task.backbone).requires_grad_(False)
-        self.domain = DomainClassifier(self.task.backbone.feature_dim, domain_hidden)
+        self.domain = Discriminator(self.task.backbone.feature_dim, domain_hidden)
         # A buffer, so that a resumed run does not copy the encoder a second time.
         self.register_buffer("is_adapting", torch.zeros((), dtype=torch.bool))
 

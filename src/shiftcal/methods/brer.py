@@ -70,6 +70,7 @@ class RenyiEntropy(ClassBalancedSelfTraining):
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """Cross-entropy on source rows, the entropy on selected target rows."""
         assert isinstance(network, NoisyClassifier)
+        batch = self.in_strong_views(batch, network.backbone)
         features = dropout(network.backbone(batch.source_inputs), self.dropout_rate)
         noise = torch.randn(self.num_training_draws, *batch.soft_labels.shape, device=features.device)
         log_probabilities = network.log_probabilities(features, noise)

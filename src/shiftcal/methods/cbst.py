@@ -9,18 +9,20 @@ ECCV 2018: class-balanced self-training and its choice of k_c.
 
 The paper selects 20 % at first and 5 % more in each of its rounds, up to 50 %. Here a round is an epoch, the portion
 grows evenly over all of them, and the model that gives the first labels is trained in the first epochs of the same
-run, so that all methods have the same number of steps: these are ours.
+run, so that all methods have the same number of steps: these are ours. So are the strong views that selected images
+are shown in, which `drst` has too: methods are compared on equal terms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
-from shiftcal.data.batches import PseudoLabels
+from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import Outputs, TrainingView
+from shiftcal.methods.base import Outputs, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.source_only import SourceOnly
@@ -29,6 +31,10 @@ from shiftcal.methods.source_only import SourceOnly
 @dataclass(frozen=True, kw_only=True)
 class ClassBalancedSelfTraining(SelfTrainingRounds, SourceOnly):
     """Pseudo-labels for the most confident part of each class, chosen anew for each epoch."""
+
+    def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
+        """One step of cross-entropy."""
+        yield from super().training_step(network, self.in_strong_views(batch, network.backbone))
 
     def choose_pseudo_labels(self, network: Classifier, view: TrainingView) -> PseudoLabels | None:
         """None during the warm-up, then a growing portion of each class."""

@@ -8,7 +8,8 @@ f are the features, R reverses their gradient as in `dann`, with the same growin
 and g, or where that has more than 4096 entries a random projection of it to 1024 that keeps inner products in
 expectation. With entropy conditioning (CDAN+E) sure predictions count more, w = 1 + exp(-H(g)), with mean one in each
 domain. As in the authors' code g is taken as given, so that the classifier is not trained to hide its doubts from D;
-so are the weights here (theirs let the reversed gradient through).
+so are the weights here (theirs let the reversed gradient through). D has two hidden layers of 1024 as theirs has,
+without their dropout.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from shiftcal.methods.base import TASK, Method, Outputs, Update
 from shiftcal.methods.networks.classifiers import (
     Blueprint,
     Classifier,
-    DomainClassifier,
+    Discriminator,
     DomainOutputs,
     classify_jointly,
 )
@@ -52,7 +53,7 @@ class ConditionalNetwork(nn.Module):
         self.task = Classifier(blueprint)
         feature_dim, num_classes = self.task.backbone.feature_dim, blueprint.num_classes
         exact = feature_dim * num_classes <= LARGEST_PRODUCT
-        self.domain = DomainClassifier(feature_dim * num_classes if exact else PROJECTED_DIM, domain_hidden)
+        self.domain = Discriminator(feature_dim * num_classes if exact else PROJECTED_DIM, domain_hidden)
         self.register_buffer("feature_matrix", None if exact else torch.randn(feature_dim, PROJECTED_DIM))
         self.register_buffer("class_matrix", None if exact else torch.randn(num_classes, PROJECTED_DIM))
 

@@ -57,6 +57,7 @@ class ConfidenceRegularizedSelfTraining(ClassBalancedSelfTraining):
 
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """One step of cross-entropy with soft labels, and the penalty."""
+        batch = self.in_strong_views(batch, network.backbone)
         logits, _ = network(batch.source_inputs)
         loss = task_loss = cross_entropy(logits, batch.soft_labels)
         if self.regularizer != "lrent":

@@ -14,9 +14,8 @@ with clusters and prior correction too:
     prediction  proportional to f_c(x) (q_c(x)^trust b_c)^t(x),   t = max(0, (1 - R) / (1 + R))
 
 They have no say on inputs that are more like the source. How sure predictions may be is not settled here: put the
-calibrator `target-scaling` behind (the composition `adapted`). Selected images are shown in strong views
-(`shiftcal.data.views`): of a picture that it labelled itself the network learns something new. Images of other than 1
-or 3 channels have weak views only.
+calibrator `target-scaling` behind (the composition `adapted`). Selected images are shown in strong views,
+as those of `cbst` and its kin are.
 """
 
 from __future__ import annotations
@@ -48,7 +47,6 @@ class DistributionallyRobustSelfTraining(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    strong_views: bool = option(True, "change selected images at random, and strongly, when they are shown")
     ratio_counts_pseudo_labels: bool = option(
         False, "selected rows are source to the ratio too, as in the paper; then they have no strong views"
     )
@@ -78,13 +76,8 @@ class DistributionallyRobustSelfTraining(
         """As `drl`, with strong views of pseudo-labelled images; the reference sees none of them."""
         yield from reference_update(network.reference, batch)
         # Where they are source to the ratio, it would learn to tell views from pictures.
-        wanted = self.strong_views and not self.ratio_counts_pseudo_labels and network.task.backbone.takes_images
-        if wanted and batch.is_pseudo.any():
-            # All rows are changed, so that what is random in a row does not depend on which rows are selected.
-            can_be_strong = batch.source_inputs.shape[1] in (1, 3)
-            changed = (batch.views.strong if can_be_strong else batch.views.weak)(batch.source_inputs)
-            shown = torch.where(batch.is_pseudo[:, None, None, None], changed, batch.source_inputs)
-            batch = batch._replace(source_inputs=shown)
+        if not self.ratio_counts_pseudo_labels:
+            batch = self.in_strong_views(batch, network.task.backbone)
         yield from super().training_step(network, batch)
 
     def ratio_source_weights(self, batch: Batch) -> Tensor | None:

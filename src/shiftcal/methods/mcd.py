@@ -59,17 +59,17 @@ class MaximumClassifierDiscrepancy(Method[TwoHeadClassifier]):
 
     def training_step(self, network: TwoHeadClassifier, batch: Batch) -> Iterator[Update]:
         """Steps A, B and C."""
-        source_features, target_features = map(network.backbone, (batch.source_inputs, batch.target_inputs))
+        source_features, target_features = self._features(network, batch)
         task_loss, _ = self._look(network, source_features, target_features, batch.source_labels)
         yield Update(TASK, task_loss, {"task_loss": task_loss})
 
         with torch.no_grad():  # the backbone stands still
-            source_features, target_features = map(network.backbone, (batch.source_inputs, batch.target_inputs))
+            source_features, target_features = self._features(network, batch)
         task_loss, discrepancy = self._look(network, source_features, target_features, batch.source_labels)
         yield Update(TASK, task_loss - discrepancy)
 
         for _ in range(self.generator_steps):
-            target_features = network.backbone(batch.target_inputs)
+            _, target_features = self._features(network, batch)
             heads = (network.head, network.second_head)
             discrepancy = absolute_discrepancy(*(through_fixed(head, target_features) for head in heads)).mean()
             yield Update(TASK, discrepancy, {"discrepancy": discrepancy})
@@ -79,6 +79,13 @@ class MaximumClassifierDiscrepancy(Method[TwoHeadClassifier]):
         features = network.backbone(inputs)
         logits = log_mean_probabilities(torch.stack(network.both(features)))
         return Outputs(logits, logits.new_ones(len(logits)), features)
+
+    def _features(self, network: TwoHeadClassifier, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of source and target in one pass, also where only the target's are needed: see `classify_jointly`."""
+        assert batch.target_inputs is not None
+        both = network.backbone(torch.cat([batch.source_inputs, batch.target_inputs]))
+        source_features, target_features = both.split([len(batch.source_inputs), len(batch.target_inputs)])
+        return source_features, target_features
 
     def _look(
         self, network: TwoHeadClassifier, source_features: Tensor, target_features: Tensor, labels: Tensor

@@ -44,7 +44,7 @@ class ModelUncertainty(SourceOnly):
 
     dropout_rate: float = option(0.5, "probability that a feature is dropped", above=0, below=1)
     num_passes: int = option(10, "K, masks that the uncertainty is estimated from", at_least=2)
-    uncertainty_weight: float = option(1.0, "weight of the target's uncertainty", at_least=0)
+    uncertainty_weight: float = option(0.1, "weight of the target's uncertainty", at_least=0)
 
     def build(self, blueprint: Blueprint) -> SteadyClassifier:
         """A classifier with features that can't shrink."""

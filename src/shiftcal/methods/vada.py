@@ -12,6 +12,7 @@ The paper's perturbation of length 3.5 for 32 x 32 colour images is a root mean 
 here that is in units of the inputs' standard deviation, so that it has a meaning for any inputs. DIRT-T starts after
 a number of steps, since a method does not know how many there will be. Its teacher is a moving average that starts
 as the VADA network and is moved at every step (the paper: a copy of a moving average, renewed at intervals).
+Predictions are by a moving average of the weights, as the paper's.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class VirtualAdversarial(Method[AdversarialNetwork]):
 
     needs_target: ClassVar[bool] = True
 
+    ema_decay: float = option(0.998, "of the average of the weights that predicts; 0: off", at_least=0, below=1)
     domain_weight: float = option(1e-2, "lambda_d, of confusing the discriminator", at_least=0)
     source_weight: float = option(1.0, "lambda_s, of smoothness around source inputs", at_least=0)
     target_weight: float = option(1e-2, "lambda_t, of entropy and smoothness on the target", at_least=0)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+
 from shiftcal.core.options import option
+from shiftcal.data.batches import Batch
 from shiftcal.functional.self_training import growing_portion
 from shiftcal.methods.base import TrainingView
+from shiftcal.methods.networks.backbones import Backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,7 @@ class SelfTrainingRounds(GrowingRounds):
     """The same where selected rows are trained on as if they were labelled ones of the source."""
 
     pseudo_share: float = option(0.5, "of each batch, drawn from the selected rows", above=0, below=1)
+    strong_views: bool = option(True, "change selected images at random, and strongly, when they are shown")
 
     @property
     def pseudo_batch_share(self) -> float:
@@ -45,3 +50,16 @@ class SelfTrainingRounds(GrowingRounds):
         published scripts of self-training they are the larger part.
         """
         return self.pseudo_share
+
+    def in_strong_views(self, batch: Batch, backbone: Backbone) -> Batch:
+        """The batch with its pseudo-labelled images in strong views, or weak ones for other than 1 or 3 channels.
+
+        Of a picture that it labelled itself the network learns something new in another view only.
+        """
+        if not (self.strong_views and backbone.takes_images and batch.is_pseudo.any()):
+            return batch
+        # All rows are changed, so that what is random in a row does not depend on which rows are selected.
+        can_be_strong = batch.source_inputs.shape[1] in (1, 3)
+        changed = (batch.views.strong if can_be_strong else batch.views.weak)(batch.source_inputs)
+        shown = torch.where(batch.is_pseudo[:, None, None, None], changed, batch.source_inputs)
+        return batch._replace(source_inputs=shown)
