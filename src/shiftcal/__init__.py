@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shiftcal.faces.calibrator import ShiftCalibrator
     from shiftcal.faces.classifier import AdaptiveClassifier
+    from shiftcal.runs import analysis
 
-__all__ = ["AdaptiveClassifier", "ShiftCalibrator", "__version__"]
+__all__ = ["AdaptiveClassifier", "ShiftCalibrator", "__version__", "analysis"]
 
 __version__ = version("shiftcal")
 
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from shiftcal.faces.calibrator import ShiftCalibrator
 
         return ShiftCalibrator
+    if name == "analysis":
+        from shiftcal.runs import analysis
+
+        return analysis
     raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

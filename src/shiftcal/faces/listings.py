@@ -10,6 +10,7 @@ from shiftcal.data.catalog.registry import list_datasets
 from shiftcal.methods import METHODS
 from shiftcal.methods.networks.backbones import BACKBONES
 from shiftcal.metrics import METRICS
+from shiftcal.runs.reproduction import REPRODUCTIONS
 from shiftcal.runs.tasks import SUITES
 from shiftcal.target.estimators import ESTIMATORS
 from shiftcal.training.compositions import COMPOSITIONS
@@ -65,6 +66,11 @@ def tasks() -> list[str]:
     for name, suite in SUITES.items():
         lines += [_entry(name, f"{len(suite)} tasks"), *(f"    {task.name}" for task in suite)]
     return lines
+
+
+def reproductions() -> list[str]:
+    """Each table and figure of the paper that can be made."""
+    return [_entry(name, f"{found.item}: {found.question}") for name, found in REPRODUCTIONS.items()]
 
 
 def training() -> list[str]:

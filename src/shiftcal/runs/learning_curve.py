@@ -5,13 +5,15 @@ For evaluation only. The labels stay here: the trainer lends its predictions and
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.metrics import METRICS
+from shiftcal.runs.analysis import shift_gap
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.trainer import Predict
 
@@ -32,11 +34,24 @@ class LearningCurve:
     def __call__(self, epoch: int, predict: Predict) -> None:
         """Add the row of an epoch: all processes predict, the main one writes."""
         row: dict[str, float] = {"epoch": epoch}
+        features = {}
         for prefix, (inputs, labels) in self._domains.items():
-            probabilities = torch.softmax(predict(inputs).logits.double(), dim=-1)
+            outputs = predict(inputs)
+            features[prefix] = outputs.features
+            probabilities = torch.softmax(outputs.logits.double(), dim=-1)
             if is_main_process():
                 row |= {f"{prefix}{name}": METRICS[name].function(probabilities, labels) for name in CURVE_METRICS}
         if is_main_process():
+            gap = self._shift_gap(features)
+            if gap is not None:
+                row["shift_gap"] = gap
             # A resumed run repeats the epochs since its last checkpoint, and a new one shall not inherit any.
             earlier = [known for known in self._folder.read_learning_curve() if known["epoch"] < epoch]
             self._folder.write_learning_curve([*earlier, row])
+
+    def _shift_gap(self, features: Mapping[str, Tensor]) -> float | None:
+        """Between the two domains; None without a source."""
+        if len(features) < 2:
+            return None
+        labels = {prefix: torch.from_numpy(labels) for prefix, (_, labels) in self._domains.items()}
+        return shift_gap(features["source_"], labels["source_"], features[""], labels[""])

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from shiftcal.core.errors import DataUnavailableError, MissingDependencyError
 from shiftcal.data.catalog.array_sets import ArraySet
+from shiftcal.data.catalog.corruptions import blurred, low_contrast, noisy
 from shiftcal.data.catalog.embedded import DIGITS, EmbeddedDigits
 from shiftcal.data.catalog.entries import CatalogEntry, Selection, Source, plain
 from shiftcal.data.catalog.folder_sets import DomainNetSet, FolderSet, ImageNetV2Set, MnistMFolder, VisdaSet
+from shiftcal.data.catalog.generated import GaussianShift
 from shiftcal.data.catalog.object_classes import CIFAR_CLASSES, STL_CLASSES, nine_shared_classes
 from shiftcal.data.catalog.roots import DATA_VARIABLE, data_roots, download_allowed
 from shiftcal.data.catalog.torchvision_sets import TorchvisionSet, read_channels_first, read_targets
@@ -40,6 +42,15 @@ CATALOG: dict[str, CatalogEntry] = {
         },
         splits=_TRAIN_AND_TEST,
         default_splits={"uci": "all", "mnist-rotated": "test", "mnist-noisy": "test", "mnist-contrast": "test"},
+    ),
+    "gaussian": CatalogEntry(
+        name="gaussian",
+        description="points in the plane, two classes, densities known",
+        reference="generated",
+        homepage="docs/paper_map.md",
+        how_to_get="nothing to do",
+        sources=(GaussianShift(),),
+        domains={"source": "2,000 points around (-1, 0)", "target": "2,000 points around (1.5, 0)"},
     ),
     "mnist": CatalogEntry(
         name="mnist",
@@ -112,10 +123,16 @@ CATALOG: dict[str, CatalogEntry] = {
                 read_targets,
             ),
         ),
-        domains={"ten": "its own ten classes", "nine": "the nine classes shared with STL-10"},
+        domains={
+            "ten": "its own ten classes",
+            "nine": "the nine classes shared with STL-10",
+            "low-contrast": "with contrast cut to 0.3",
+            "blurred": "blurred by a pixel",
+            "noisy": "with Gaussian noise",
+        },
         default_domain="ten",
         splits=_TRAIN_AND_TEST,
-        views={"nine": nine_shared_classes},
+        views={"nine": nine_shared_classes, "low-contrast": low_contrast, "blurred": blurred, "noisy": noisy},
     ),
     "stl-10": CatalogEntry(
         name="stl-10",

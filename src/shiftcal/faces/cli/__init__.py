@@ -14,8 +14,10 @@ from shiftcal.faces.cli.comparisons import (
     declare_compare,
     declare_list,
     declare_report,
+    declare_reproduce,
     list_command,
     report_command,
+    reproduce_command,
 )
 from shiftcal.faces.cli.predictions import (
     calibrate_command,
@@ -103,6 +105,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "evaluate": Command("metrics on labelled data", declare_evaluate, evaluate_command),
     "compare": Command("methods x tasks x seeds on equal terms", declare_compare, compare_command),
+    "reproduce": Command("a table or figure of the paper, by one command", declare_reproduce, reproduce_command),
     "report": Command("make the report of runs or of a comparison again", declare_report, report_command),
     "list": Command("what there is to choose from", declare_list, list_command),
 }

@@ -1,4 +1,4 @@
-"""Commands on many runs: compare, report; and list."""
+"""Commands on many runs: compare, reproduce, report; and list."""
 
 from __future__ import annotations
 
@@ -57,6 +57,29 @@ def compare_command(arguments: argparse.Namespace) -> None:
     print(f"report: {arguments.out / 'report.html'}")
 
 
+def declare_reproduce(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `reproduce`."""
+    parser.add_argument("name", help="a table or figure: shiftcal list reproductions")
+    parser.add_argument(
+        "--scale", choices=("cpu", "paper"), default="cpu", help="data at hand and two cores, or the published sizes"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("reproductions"), metavar="DIR", help="folder; what is finished is kept"
+    )
+    parser.add_argument("--seeds", type=positive, help="instead of those of the plan")
+    parser.add_argument("--jobs", type=positive, default=1, help="processes that train at the same time")
+
+
+def reproduce_command(arguments: argparse.Namespace) -> None:
+    """`shiftcal reproduce`."""
+    from shiftcal.runs.reproduction import find_reproduction, reproduce
+
+    found = find_reproduction(arguments.name)
+    page = reproduce(found, arguments.scale, arguments.out, num_seeds=arguments.seeds, jobs=arguments.jobs)
+    print(page.read_text(encoding="utf-8"))
+    print(f"page: {page}")
+
+
 def declare_report(parser: argparse.ArgumentParser) -> None:
     """Arguments of `report`."""
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN_OR_DIR", help="runs, or one comparison")
@@ -93,6 +116,7 @@ _LISTED = (
     "metrics",
     "tasks",
     "training",
+    "reproductions",
 )
 
 

@@ -99,12 +99,17 @@ def shown(text: str, max_length: int = 32) -> str:
     return re.sub(r"^_", " _", printable).replace("$", r"\$")
 
 
-def as_data_uri(draw: Callable[[Info], Figure], info: Info) -> str:
-    """What `draw` makes of `info`, as an SVG inside a `data:` address, so that a page needs no second file."""
+def as_svg(draw: Callable[[Info], Figure], info: Info) -> bytes:
+    """What `draw` makes of `info`; the same numbers give the same bytes."""
     stream = io.BytesIO()
     with mpl.rc_context(_LOOK), warnings.catch_warnings():
         # The browser has the glyphs that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         draw(info).savefig(stream, format="svg", metadata=no_metadata)
-    return "data:image/svg+xml;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+    return stream.getvalue()
+
+
+def as_data_uri(draw: Callable[[Info], Figure], info: Info) -> str:
+    """The same inside a `data:` address, so that a page needs no second file."""
+    return "data:image/svg+xml;base64," + base64.b64encode(as_svg(draw, info)).decode("ascii")

@@ -1,0 +1,30 @@
+"""How many people chose each class, for pictures of CIFAR-10's test part (CIFAR-10H, Peterson et al., ICCV 2019)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftcal.core.errors import DataUnavailableError
+from shiftcal.data.catalog.roots import data_roots
+
+_FILES = ("cifar10h.npz", "cifar10h-counts.npy")
+_HOMEPAGE = "https://github.com/jcpeterson/cifar-10h"
+
+
+def read_votes(data_dir: str | Path | None = None) -> NDArray[np.float64]:
+    """Votes (N, 10), in the order of CIFAR-10's test pictures.
+
+    Raises:
+        DataUnavailableError: no data folder has `cifar10h.npz`, with an array `counts`, or the authors'
+            `cifar10h-counts.npy`.
+    """
+    places = [root / name for root in data_roots(data_dir) for name in _FILES]
+    for path in places:
+        if path.is_file():
+            loaded = np.load(path, allow_pickle=False)
+            return np.asarray(loaded["counts"] if path.suffix == ".npz" else loaded, dtype=np.float64)
+    listed = "".join(f"\n  - {path}" for path in places)
+    raise DataUnavailableError(f"the votes of CIFAR-10H are not there. Looked for:{listed}\nTo get them: {_HOMEPAGE}")

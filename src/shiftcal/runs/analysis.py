@@ -1,0 +1,175 @@
+"""What the paper looks at beside accuracy: functions of arrays, for the predictions of any run.
+
+As `shiftcal.analysis`. Labels and human votes are for evaluation only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.metrics import expected_calibration_error
+from shiftcal.target.components import fit_components
+from shiftcal.target.domain_classifier import fit_domain_classifier
+from shiftcal.target.sampling import sampled_rows
+
+_MOST_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows whose score lies within two edges."""
+
+    low: float
+    high: float
+    num_inputs: int
+    accuracy: float
+    confidence: float
+    calibration_error: float
+
+
+def calibration_by_score(
+    probabilities: NDArray[np.float64], labels: NDArray[np.int64], score: ArrayLike, edges: Sequence[float]
+) -> list[Group]:
+    """Accuracy, mean confidence and ECE within bins of a score, such as how often people choose the true class.
+
+    Args:
+        probabilities: (N, C).
+        labels: (N,) class numbers.
+        score: (N,) of each row.
+        edges: ascending; a bin has its lower edge, the last one both. Bins without rows are left out.
+    """
+    values = np.asarray(score, dtype=np.float64)
+    _check_rows(len(probabilities), values)
+    right, confidence = probabilities.argmax(axis=1) == labels, probabilities.max(axis=1)
+    bins = np.clip(np.searchsorted(edges, values, side="right") - 1, -1, len(edges) - 1)
+    bins[values == edges[-1]] = len(edges) - 2
+    groups = []
+    for number, (low, high) in enumerate(itertools.pairwise(edges)):
+        rows = bins == number
+        if rows.any():
+            groups.append(
+                Group(
+                    low=low,
+                    high=high,
+                    num_inputs=int(rows.sum()),
+                    accuracy=float(right[rows].mean()),
+                    confidence=float(confidence[rows].mean()),
+                    calibration_error=expected_calibration_error(probabilities[rows], labels[rows]),
+                )
+            )
+    return groups
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Of ranks (Spearman), with a 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def rank_correlation(
+    first: ArrayLike, second: ArrayLike, *, num_resamples: int = 1_000, seed: int = 0
+) -> Correlation:
+    """Rank correlation of two scores (N,) of the same rows, with a bootstrap interval over rows.
+
+    A density ratio orders inputs; how large its values are is a matter of its bound, so ranks are compared.
+    """
+    values = [np.asarray(part, dtype=np.float64) for part in (first, second)]
+    _check_rows(len(values[0]), values[1])
+    generator = np.random.default_rng(seed)
+    drawn = generator.integers(len(values[0]), size=(num_resamples, len(values[0])))
+    resampled = [_spearman(values[0][rows], values[1][rows]) for rows in drawn]
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return Correlation(_spearman(*values), float(low), float(high))
+
+
+def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0  # a constant orders nothing
+    return float(spearmanr(first, second).statistic)
+
+
+@dataclass(frozen=True)
+class RatioBin:
+    """Rows of like density ratio, and how often each classifier is right there."""
+
+    median_ratio: float
+    num_inputs: int
+    accuracy: Mapping[str, float]
+
+
+def accuracy_by_ratio(
+    density_ratio: ArrayLike, right: Mapping[str, ArrayLike], num_bins: int = 5
+) -> tuple[RatioBin, ...]:
+    """Accuracy of several classifiers in bins with equally many rows, from the least to the most source-like.
+
+    Args:
+        density_ratio: (N,) of the rows, by one classifier.
+        right: for each classifier (N,) whether it is right.
+        num_bins: at most as many as there are rows.
+    """
+    ratio = np.asarray(density_ratio, dtype=np.float64)
+    found = {name: np.asarray(values, dtype=np.float64) for name, values in right.items()}
+    for values in found.values():
+        _check_rows(len(ratio), values)
+    # Stable, so that ties are divided the same way on every machine.
+    parts = np.array_split(np.argsort(ratio, kind="stable"), min(num_bins, len(ratio)))
+    return tuple(
+        RatioBin(
+            float(np.median(ratio[rows])),
+            len(rows),
+            {name: float(values[rows].mean()) for name, values in found.items()},
+        )
+        for rows in parts
+    )
+
+
+def shift_gap(source: Tensor, source_labels: Tensor, target: Tensor, target_labels: Tensor) -> float | None:
+    """How far a shift is from a covariate shift, in features: 0 where P(y | features) is the same in both domains.
+
+        mean over target rows of | log R(x) - log R(x, y) |
+        R(x) = P_s(x) / P_t(x),   R(x, y) = P_s(x, y) / P_t(x, y)
+
+    after the paper's proxy, which has the ratios themselves: their mean difference would be that of the few rows with
+    a large one. Ratios are by logistic regression out of fold, one overall and one for each class.
+
+    Args:
+        source: (N, F) features.
+        source_labels: (N,) class numbers.
+        target: (M, F).
+        target_labels: (M,), for evaluation only.
+
+    Returns:
+        The gap, or None if no class has enough rows of both domains.
+    """
+    source, source_labels, target, target_labels = (
+        part[sampled_rows(len(part), _MOST_ROWS)]
+        for part in (source.double(), source_labels, target.double(), target_labels)
+    )
+    components = fit_components(source, target)
+    overall = fit_domain_classifier(source, target, components)
+    gaps = []
+    for label in set(target_labels.tolist()):
+        own, others = source_labels == label, target_labels == label
+        of_class = fit_domain_classifier(source[own], target[others], components)
+        if overall is None or of_class is None:
+            continue
+        prior = torch.log(others.double().mean() / own.double().mean())
+        gaps.append((overall.target_log_odds[others] - (of_class.target_log_odds + prior)).abs())
+    return float(torch.cat(gaps).mean()) if gaps else None
+
+
+def _check_rows(num_rows: int, values: NDArray[np.float64]) -> None:
+    if values.shape != (num_rows,):
+        raise InvalidInputError(f"expected a score for each of {num_rows} rows, got an array of shape {values.shape}")

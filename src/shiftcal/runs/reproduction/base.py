@@ -1,0 +1,63 @@
+"""What a table or figure of the paper is made from, and what is said of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from matplotlib.figure import Figure
+
+from shiftcal.runs.comparison import ComparisonPlan
+from shiftcal.runs.comparison.plan import Folders
+
+Scale = Literal["cpu", "paper"]
+Row = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class Reproduction(ABC):
+    """A comparison, and what is read from its cells.
+
+    Rows are made from predictions on disk; they are the record, and figure and words are made from them alone.
+    """
+
+    name: ClassVar[str]
+    item: ClassVar[str]
+    """Where it stands in the paper."""
+    question: ClassVar[str]
+    published: ClassVar[str]
+    """What the paper found."""
+    learning_curves: ClassVar[bool] = False
+
+    @abstractmethod
+    def plan(self, scale: Scale) -> ComparisonPlan:
+        """What is trained on what: with data at hand and two cores, or as in the paper."""
+
+    @abstractmethod
+    def differs(self, scale: Scale) -> str:
+        """What is not as in the paper."""
+
+    @abstractmethod
+    def rows(self, cells: Folders) -> list[Row]:
+        """The record, from the finished cells."""
+
+    @abstractmethod
+    def draw(self, rows: Sequence[Row]) -> Figure:
+        """The figure."""
+
+    @abstractmethod
+    def finding(self, rows: Sequence[Row]) -> str:
+        """What came out, in words and numbers of the rows."""
+
+
+def mean_of(rows: Sequence[Row], column: str, **wanted: str | int) -> float:
+    """Mean of a column over the rows that have the wanted values; nan if there are none."""
+    values = [float(row[column]) for row in rows if all(row[key] == value for key, value in wanted.items())]
+    return sum(values) / len(values) if values else float("nan")
+
+
+def values_of(rows: Sequence[Row], column: str) -> list[str | int | float]:
+    """The different values of a column, in order of appearance."""
+    return list(dict.fromkeys(row[column] for row in rows))

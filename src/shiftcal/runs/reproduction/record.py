@@ -1,0 +1,117 @@
+"""Carries out a reproduction and writes it down: rows, figure, what they were made with, and a page."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import shiftcal
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.files import written_whole
+from shiftcal.runs.comparison import ComparisonPlan, run_comparison
+from shiftcal.runs.comparison.plan import cells_of
+from shiftcal.runs.reporting.figures.drawing import as_svg
+from shiftcal.runs.reproduction.base import Reproduction, Row, Scale
+
+_RECORDED_PACKAGES = ("shiftcal", "torch", "numpy", "scikit-learn", "scipy")
+
+
+def reproduce(
+    reproduction: Reproduction, scale: Scale, out: Path, *, num_seeds: int | None = None, jobs: int = 1
+) -> Path:
+    """Run what is missing and write NAME.csv, NAME.json, NAME.svg and NAME.md.
+
+    Args:
+        reproduction: which table or figure.
+        scale: `cpu` for data at hand and two cores, `paper` for the published sizes.
+        out: folder; trained models are kept below it and shared by all reproductions there.
+        num_seeds: instead of those of the plan.
+        jobs: processes that train at the same time.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InvalidInputError: the data do not suffice.
+        TrainingInterrupted: a signal came; the same call goes on from there.
+    """
+    plan = reproduction.plan(scale)
+    if num_seeds is not None:
+        plan = replace(plan, num_seeds=num_seeds)
+    # Apart, for a model that was trained without a learning curve has none.
+    runs = out / ("runs-with-curves" if reproduction.learning_curves else "runs")
+    run_comparison(plan, runs, jobs=jobs, learning_curves=reproduction.learning_curves)
+    rows = reproduction.rows(cells_of(plan, runs))
+    if not rows:
+        raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
+    _write_csv(out / f"{reproduction.name}.csv", rows)
+    with written_whole(out / f"{reproduction.name}.svg") as temporary:
+        temporary.write_bytes(as_svg(reproduction.draw, rows))
+    facts = made_with(plan, scale)
+    with written_whole(out / f"{reproduction.name}.json") as temporary:
+        temporary.write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    page = out / f"{reproduction.name}.md"
+    with written_whole(page) as temporary:
+        temporary.write_text(_page(reproduction, scale, rows, facts), encoding="utf-8")
+    return page
+
+
+def made_with(plan: ComparisonPlan, scale: Scale) -> dict[str, object]:
+    """What is needed to make the same rows again."""
+    return {
+        "scale": scale,
+        "commit": _commit(),
+        "configuration": hashlib.sha256(repr(plan).encode()).hexdigest()[:16],
+        "seeds": plan.num_seeds,
+        "versions": {package: version(package) for package in _RECORDED_PACKAGES},
+    }
+
+
+def _commit() -> str | None:
+    """Of the checkout that the package lies in; None for an installed one."""
+    folder = Path(shiftcal.__file__).parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        tracked = ["git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py"]
+        subprocess.run(tracked, capture_output=True, check=True)
+        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _write_csv(path: Path, rows: Sequence[Row]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _written(value) for name, value in row.items()} for row in rows)
+
+
+def _written(value: str | int | float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _page(reproduction: Reproduction, scale: Scale, rows: Sequence[Row], facts: dict[str, object]) -> str:
+    commit = facts["commit"] or f"version {shiftcal.__version__}"
+    return f"""# {reproduction.item}: {reproduction.name}
+
+{reproduction.question}
+
+**Published.** {reproduction.published}
+
+**Here.** {reproduction.finding(rows)}
+
+![{reproduction.name}]({reproduction.name}.svg)
+
+**What differs.** {reproduction.differs(scale)}
+
+Made by `shiftcal reproduce {reproduction.name} --scale {scale}`, {facts["seeds"]} seeds, {commit}. Numbers:
+[{reproduction.name}.csv]({reproduction.name}.csv); versions and configuration:
+[{reproduction.name}.json]({reproduction.name}.json).
+"""

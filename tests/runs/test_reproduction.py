@@ -1,0 +1,105 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shiftcal.core.errors import DataUnavailableError, UnknownNameError
+from shiftcal.data.catalog.generated import GAUSSIANS
+from shiftcal.data.catalog.human_votes import read_votes
+from shiftcal.data.domains import LabelledDomain
+from shiftcal.data.specs import load_domain
+from shiftcal.runs.reproduction import REPRODUCTIONS, find_reproduction, reproduce
+from shiftcal.runs.reproduction.base import Reproduction, Scale
+from shiftcal.runs.tasks import parse_tasks
+
+
+@pytest.mark.parametrize("name", REPRODUCTIONS)
+@pytest.mark.parametrize("scale", ["cpu", "paper"])
+def test_every_plan_names_methods_and_options_that_there_are(name: str, scale: Scale) -> None:
+    plan = find_reproduction(name).plan(scale)
+    for contender in plan.contenders:
+        plan.config(plan.tasks[0], contender, 0).recipe()
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A task of a few rows in place of the real ones, with made-up votes."""
+    random = np.random.default_rng(0)
+    labels = np.arange(450) % 3
+    points = np.eye(3)[labels] + 0.5 * random.normal(size=(450, 3))
+    np.savez(tmp_path / "a.npz", x=points, y=labels)
+    np.savez(tmp_path / "b.npz", x=points[:150] + 0.3, y=labels[:150])
+    np.savez(tmp_path / "cifar10h.npz", counts=random.integers(1, 9, (150, 10)))
+    monkeypatch.setenv("SHIFTCAL_DATA", str(tmp_path))
+    return f"{tmp_path / 'a.npz'}->{tmp_path / 'b.npz'}"
+
+
+SHORT = ("epochs=2", "epoch_steps=3", "batch_size=16", "validation_fraction=0.4")
+
+
+def short_plan(name: str, task: str, monkeypatch: pytest.MonkeyPatch) -> Reproduction:
+    """A reproduction with its own first and last method and a few steps."""
+    found = find_reproduction(name)
+    plan = found.plan("cpu")
+    contenders = (plan.contenders[0], plan.contenders[-1])
+    tasks = plan.tasks if name == "gaussian" else tuple(parse_tasks(task))
+    short = replace(plan, tasks=tasks, contenders=contenders, num_seeds=1, settings=SHORT, image_size=None)
+    monkeypatch.setattr(type(found), "plan", lambda *_: short)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(set(REPRODUCTIONS) - {"calibration-digits", "ssl"}))
+def test_first_steps_of_each_on_a_stand_in(
+    name: str, stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trains, analyses, draws and writes. Those left out differ from their parents in the plan alone."""
+    page = reproduce(short_plan(name, stand_in, monkeypatch), "cpu", tmp_path / "out")
+    record = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert record["rows"]
+    assert record["configuration"]
+    assert page.with_suffix(".svg").is_file()
+    assert "nan" not in page.read_text(encoding="utf-8")
+
+
+def test_a_second_time_the_rows_are_the_same(stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = short_plan("calibration", stand_in, monkeypatch)
+    first, second = (reproduce(found, "cpu", tmp_path / name).with_suffix(".csv") for name in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_unknown_name_lists_those_that_there_are() -> None:
+    with pytest.raises(UnknownNameError, match="training-curves"):
+        find_reproduction("training-curve")
+
+
+def test_votes_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataUnavailableError, match=r"cifar10h-counts\.npy"):
+        read_votes(tmp_path)
+    np.save(tmp_path / "cifar10h-counts.npy", np.ones((3, 10)))
+    assert read_votes(tmp_path).shape == (3, 10)
+
+
+def test_generated_points_have_the_densities_that_are_said_of_them() -> None:
+    for name, gaussian in GAUSSIANS.items():
+        domain: Any = load_domain(f"gaussian/{name}")
+        points = domain.inputs.fetch(np.arange(len(domain)))
+        np.testing.assert_allclose(points.mean(dim=0), gaussian.mean, atol=0.1)
+        np.testing.assert_allclose(points.var(dim=0), gaussian.variance, atol=0.1)
+
+
+@pytest.mark.parametrize("kind", ["low-contrast", "blurred", "noisy"])
+def test_changed_pictures_keep_their_labels(kind: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    pictures, labels = random.integers(0, 256, (6, 8, 8, 3), dtype=np.uint8), np.arange(6)
+    np.savez(tmp_path / "cifar10.npz", train_x=pictures, train_y=labels, test_x=pictures, test_y=labels)
+    plain, changed = (load_domain(f"cifar-10/{name}:test", data_dir=tmp_path) for name in ("ten", kind))
+    assert isinstance(plain, LabelledDomain)
+    assert isinstance(changed, LabelledDomain)
+    np.testing.assert_array_equal(plain.labels, changed.labels)
+    before, after = (domain.inputs.fetch(np.arange(6)) for domain in (plain, changed))
+    assert not np.array_equal(before, after)
+    # Noise moves every pixel; the other two draw values together.
+    assert kind == "noisy" or after.std() < before.std()
