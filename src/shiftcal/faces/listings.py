@@ -1,8 +1,9 @@
-"""What there is to choose from, as lines of text: read from the registries, so that nothing is listed twice."""
+"""What there is to choose from: read from the registries, so that nothing is listed twice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from shiftcal.calibrators import CALIBRATORS
 from shiftcal.core.options import describe
@@ -17,81 +18,81 @@ from shiftcal.training.compositions import COMPOSITIONS
 from shiftcal.training.options import TrainingOptions
 
 
-def methods() -> list[str]:
+class Entry(NamedTuple):
+    """Something that can be chosen."""
+
+    name: str
+    text: str
+    """What it is, in a line."""
+    details: tuple[str, ...] = ()
+    """Its options or parts, a line each."""
+
+
+def methods() -> list[Entry]:
     """Each method with its options."""
     return _classes(METHODS)
 
 
-def calibrators() -> list[str]:
+def calibrators() -> list[Entry]:
     """Each calibrator with its options."""
     return _classes(CALIBRATORS)
 
 
-def estimators() -> list[str]:
+def estimators() -> list[Entry]:
     """Each estimator of the accuracy on a target, with its options."""
     return _classes(ESTIMATORS)
 
 
-def compositions() -> list[str]:
+def compositions() -> list[Entry]:
     """Each composition with what it is made of."""
-    return [_entry(name, f"{whole.parts}: {whole.doc}") for name, whole in COMPOSITIONS.items()]
+    return [Entry(name, f"{whole.parts}: {whole.doc}") for name, whole in COMPOSITIONS.items()]
 
 
-def datasets() -> list[str]:
-    """Each data set of the catalog, and whether it is here."""
+def datasets() -> list[Entry]:
+    """Each data set of the catalog, whether it is here, and where or how to get it."""
     return [
-        _entry(name, f"{'[here] ' if available else '[absent] '}{description}")
-        for name, description, available, _ in list_datasets()
+        Entry(name, f"{'[here] ' if available else '[absent] '}{description}", (place,))
+        for name, description, available, place in list_datasets()
     ]
 
 
-def backbones() -> list[str]:
+def backbones() -> list[Entry]:
     """Our own backbones; timm has many more."""
-    own = [_entry(name, backbone.doc) for name, backbone in BACKBONES.items()]
+    own = [Entry(name, backbone.doc) for name, backbone in BACKBONES.items()]
     return [
         *own,
-        _entry("any timm model", "resnet50, or resnet50:pretrained for its weights; needs shiftcal[vision]"),
-        _entry("NAME+WIDTH", "any of these with a dense layer behind it, such as resnet101:pretrained+512"),
+        Entry("any timm model", "resnet50, or resnet50:pretrained for its weights; needs shiftcal[vision]"),
+        Entry("NAME+WIDTH", "any of these with a dense layer behind it, such as resnet101:pretrained+512"),
     ]
 
 
-def metrics() -> list[str]:
+def metrics() -> list[Entry]:
     """Each metric of an evaluation."""
-    return [_entry(name, metric.doc) for name, metric in METRICS.items()]
+    return [Entry(name, metric.doc) for name, metric in METRICS.items()]
 
 
-def tasks() -> list[str]:
+def tasks() -> list[Entry]:
     """Each suite with its tasks."""
-    lines = []
-    for name, suite in SUITES.items():
-        lines += [_entry(name, f"{len(suite)} tasks"), *(f"    {task.name}" for task in suite)]
-    return lines
+    return [Entry(name, f"{len(suite)} tasks", tuple(task.name for task in suite)) for name, suite in SUITES.items()]
 
 
-def reproductions() -> list[str]:
+def reproductions() -> list[Entry]:
     """Each table and figure of the paper that can be made."""
-    return [_entry(name, f"{found.item}: {found.question}") for name, found in REPRODUCTIONS.items()]
+    return [Entry(name, f"{found.item}: {found.question}") for name, found in REPRODUCTIONS.items()]
 
 
-def training() -> list[str]:
+def training() -> list[Entry]:
     """Options of the engine."""
-    return _options(TrainingOptions)
+    return [Entry("training", _summary(TrainingOptions), _options(TrainingOptions))]
 
 
-def _classes(registry: Mapping[str, type]) -> list[str]:
-    lines = []
-    for name, cls in registry.items():
-        lines += [_entry(name, _summary(cls)), *_options(cls)]
-    return lines
-
-
-def _entry(name: str, text: str) -> str:
-    return f"{name:<32} {text}"
+def _classes(registry: Mapping[str, type]) -> list[Entry]:
+    return [Entry(name, _summary(cls), _options(cls)) for name, cls in registry.items()]
 
 
 def _summary(cls: type) -> str:
     return (cls.__doc__ or "").strip().splitlines()[0]
 
 
-def _options(cls: type) -> list[str]:
-    return [f"    {name:<22} {doc} ({kind}; default {default})" for name, kind, default, doc in describe(cls)]
+def _options(cls: type) -> tuple[str, ...]:
+    return tuple(f"{name:<22} {doc} ({kind}; default {default})" for name, kind, default, doc in describe(cls))

@@ -37,6 +37,7 @@ from shiftcal.faces.cli.runs import (
     fit_command,
     run_command,
 )
+from shiftcal.faces.cli.setup import completion_command, declare_completion, declare_doctor, doctor_command
 
 _INPUT_ERROR = 2
 _INTERRUPTED = 130
@@ -72,7 +73,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"shiftcal {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        subparser = commands.add_parser(name, help=command.summary, description=command.summary)
+        epilog = f"example:\n  {command.example}" if command.example else None
+        subparser = commands.add_parser(
+            name,
+            help=command.summary,
+            description=command.summary,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         command.declare(subparser)
         subparser.set_defaults(run=command.run)
     return parser
@@ -84,28 +92,74 @@ class Command(NamedTuple):
     summary: str
     declare: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], None]
+    example: str = ""
+    """A line that works, or would with the reader's own data."""
 
 
 COMMANDS: dict[str, Command] = {
     "demo": Command(
         "compare three methods on digits that ship inside packages, and write a report", declare_demo, demo_command
     ),
-    "fit": Command("train on labelled source and unlabelled target data", declare_fit, fit_command),
-    "run": Command("the same, by a configuration file", declare_run, run_command),
-    "predict": Command("probabilities and density ratios for new data", declare_predict, predict_command),
+    "fit": Command(
+        "train on labelled source and unlabelled target data",
+        declare_fit,
+        fit_command,
+        "shiftcal fit --source digits/mnist --target digits/uci --out runs/first",
+    ),
+    "run": Command(
+        "the same, by a configuration file",
+        declare_run,
+        run_command,
+        "shiftcal run runs/first/config.yaml --out runs/again",
+    ),
+    "predict": Command(
+        "probabilities and density ratios for new data",
+        declare_predict,
+        predict_command,
+        "shiftcal predict runs/first --data digits/uci --out predictions.csv",
+    ),
     "calibrate": Command(
         "trustworthy probabilities on a target, from a trained model's predictions",
         declare_calibrate,
         calibrate_command,
+        "shiftcal calibrate --source validation.csv --target new.csv --out calibrated.csv",
     ),
     "estimate": Command(
         "accuracy and other metrics to expect on data without labels, with intervals",
         declare_estimate,
         estimate_command,
+        "shiftcal estimate runs/first --data digits/uci",
     ),
-    "evaluate": Command("metrics on labelled data", declare_evaluate, evaluate_command),
-    "compare": Command("methods x tasks x seeds on equal terms", declare_compare, compare_command),
-    "reproduce": Command("a table or figure of the paper, by one command", declare_reproduce, reproduce_command),
-    "report": Command("make the report of runs or of a comparison again", declare_report, report_command),
-    "list": Command("what there is to choose from", declare_list, list_command),
+    "evaluate": Command(
+        "metrics on labelled data",
+        declare_evaluate,
+        evaluate_command,
+        "shiftcal evaluate runs/first --data digits/uci",
+    ),
+    "compare": Command(
+        "methods x tasks x seeds on equal terms",
+        declare_compare,
+        compare_command,
+        "shiftcal compare --tasks demo --methods calibrated,adapted,mcc+target-scaling --out comparison",
+    ),
+    "reproduce": Command(
+        "a table or figure of the paper, by one command",
+        declare_reproduce,
+        reproduce_command,
+        "shiftcal reproduce gaussian",
+    ),
+    "report": Command(
+        "make the report of runs or of a comparison again",
+        declare_report,
+        report_command,
+        "shiftcal report runs/first",
+    ),
+    "list": Command("what there is to choose from", declare_list, list_command, "shiftcal list methods --long"),
+    "doctor": Command("look at the installation, the machine and the data", declare_doctor, doctor_command),
+    "completion": Command(
+        "a script that completes commands in your shell",
+        declare_completion,
+        completion_command,
+        "shiftcal completion bash > ~/.local/share/bash-completion/completions/shiftcal",
+    ),
 }

@@ -34,6 +34,11 @@ def declare_download(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--download", action="store_true", help="fetch catalog data sets that are absent")
 
 
+def declare_json(parser: argparse.ArgumentParser) -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     value = int(text) if text.isdecimal() else 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
 from shiftcal.faces.cli.arguments import (
     declare_download,
+    declare_json,
     declare_learning_curve,
     declare_settings,
     positive,
@@ -122,12 +124,26 @@ _LISTED = (
 
 def declare_list(parser: argparse.ArgumentParser) -> None:
     """Arguments of `list`."""
-    parser.add_argument("what", choices=_LISTED)
+    parser.add_argument("what", nargs="?", choices=_LISTED, help="default: how many there are of each")
+    parser.add_argument("--long", action="store_true", help="with all options, and the tasks of each suite")
+    declare_json(parser)
 
 
 def list_command(arguments: argparse.Namespace) -> None:
     """`shiftcal list`."""
     from shiftcal.faces import listings
 
-    for line in getattr(listings, arguments.what)():
-        print(line)
+    if arguments.what is None:
+        counts = {what: len(getattr(listings, what)()) for what in _LISTED}
+        lines = [f"{what:<16}{count}" for what, count in counts.items()]
+        print(json.dumps(counts) if arguments.json else "\n".join(lines))
+        return
+    entries: list[listings.Entry] = getattr(listings, arguments.what)()
+    if arguments.json:
+        print(json.dumps([entry._asdict() for entry in entries], indent=1, ensure_ascii=False))
+        return
+    for entry in entries:
+        print(f"{entry.name:<32} {entry.text}")
+        # Options of training are all that there is to say of it.
+        for detail in entry.details if arguments.long or arguments.what == "training" else ():
+            print(f"    {detail}")
