@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,13 @@ CONFIGURATIONS = {
     "wrong_value": "source: source.npz\nmethod: drl\nmethod_options: {ratio_bound: 0.5}\n",
     "wrong_type": "source: source.npz\ncalibrator: [temperature]\n",
     "wrong_size": "source: source.npz\nimage_size: large\n",
+    "huge_size": "source: source.npz\nimage_size: 100000\n",
+    "deep": "source: source.npz\ntraining: " + "[" * 5000,
+    "exploding": "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnopqrst")),
+    "endless": "source: &a [*a]\n",
+    "twice": "source: source.npz\nsource: target.npz\n",
+    "timestamp": "source: !!timestamp 2020\n",
+    "epochs": "source: source.npz\ntraining: {epochs: 1e300}\n",
 }
 
 
@@ -185,6 +193,10 @@ BAD_DATA = {
     "./nowhere target.npz": ["./nowhere", "A spec is"],
     "source.npz:test target.npz": ["unknown part", "'test'"],
     "source.npz#x=X,y=y target.npz": ["unknown array", "Known: x, y"],
+    "~N target.npz": ["home directory", "~N", "A spec is"],
+    f"{'n' * 300} target.npz": ["too long", "A spec is"],
+    "nul\0.npz target.npz": ["null byte", r"nul\x00.npz"],
+    "unlabelled:unlabelled:source.npz target.npz": ["unlabelled: once"],
     "digts/uci digits/mnist": ["unknown data set 'digts'", "Did you mean 'digits'"],
     "digits/uc digits/mnist": ["'uc'", "Did you mean 'uci'"],
     "digits/uci:tset digits/mnist": ["'tset'", "Did you mean 'test'"],
@@ -218,6 +230,13 @@ BAD_CHOICES = {
     "--set device=gpu": ["device must be", "'gpu'"],
     "--image-size 0": ["at least 1", "0"],
     "--image-size big": ["whole number", "big"],
+    "--image-size 100000": ["at most 10,000", "100000"],
+    "--image-size 9000": ["at most 4,096", "9000"],
+    "--set epochs=!!timestamp": ["'epochs'", "whole number", "!!timestamp"],
+    "--set epoch_steps=1e12": ["'epoch_steps'", "at most 1,000,000"],
+    "--set batch_size=1e10": ["'batch_size'", "at most 65,536"],
+    "--set num_workers=500": ["'num_workers'", "at most 64"],
+    "--set random_state=1e30": ["'random_state'", "at most 4,294,967,295"],
     "--test wide.npz": ["test data", "(4,)", "(7,)"],
     "--test other_classes.npz": ["class sets differ", "'bat'"],
     "--test nowhere.npz": ["no file 'nowhere.npz'"],
@@ -275,6 +294,13 @@ BAD_CONFIGURATIONS = {
     "wrong_value": ["'ratio_bound'", "more than 1", "0.5"],
     "wrong_type": ["'calibrator'", "['temperature']"],
     "wrong_size": ["'image_size'", "'large'"],
+    "huge_size": ["image_size", "at most 4,096", "100000"],
+    "deep": ["at most 20 levels", "line 2"],
+    "exploding": ["10,000 values", "aliases"],
+    "endless": ["10,000 values", "aliases"],
+    "twice": ["the key 'source' twice", "line 2"],
+    "timestamp": ["timestamp"],
+    "epochs": ["'epochs'", "at most 1,000,000", "1e300"],
 }
 
 

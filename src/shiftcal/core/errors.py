@@ -6,6 +6,18 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+_MOST_SHOWN = 200
+_MOST_NAMES = 60
+
+
+def shown(value: object) -> str:
+    """What came from outside, for a message: its `repr`, cut where it is long."""
+    try:
+        text = repr(value)
+    except Exception:  # of any object of the user's; or an integer of thousands of digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text):,} characters)"
+
 
 class ShiftcalError(Exception):
     """Root of every error that shiftcal raises on purpose."""
@@ -30,9 +42,10 @@ class UnknownNameError(InvalidInputError):
 
     def __init__(self, what: str, name: object, choices: Iterable[str]) -> None:
         known = sorted(choices)
-        close = difflib.get_close_matches(str(name), known, n=1)
+        close = difflib.get_close_matches(name[:_MOST_SHOWN], known, n=1) if isinstance(name, str) else []
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        super().__init__(f"unknown {what} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+        listed = ", ".join(known[:_MOST_NAMES] + ["..."] * (len(known) > _MOST_NAMES)) or "none"
+        super().__init__(f"unknown {what} {shown(name)}.{hint} Known: {listed}.")
 
 
 class DataUnavailableError(ShiftcalError, FileNotFoundError):
