@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _MOST_SHOWN = 200
@@ -35,6 +36,10 @@ def _restored(cls: type[ShiftcalError], arguments: tuple[Any, ...]) -> ShiftcalE
 
 class InvalidInputError(ShiftcalError, ValueError):
     """An argument, an array or a configuration value is not what was expected."""
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """The same, where scikit-learn's contract asks for a `TypeError`."""
 
 
 class UnknownNameError(InvalidInputError):
@@ -70,6 +75,25 @@ class OutputError(ShiftcalError, OSError):
     """A result can't be written where it was asked for."""
 
     __str__ = Exception.__str__
+
+
+class UserCodeError(ShiftcalError, RuntimeError):
+    """A data set or module of the user's own raised an error, which is the cause of this one."""
+
+
+@contextmanager
+def user_code(what: str) -> Iterator[None]:
+    """Run code of the user's own, whose errors are to be told from ours.
+
+    Raises:
+        UserCodeError: from whatever it raises.
+    """
+    try:
+        yield
+    except ShiftcalError:
+        raise
+    except Exception as error:
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 class TrainingInterrupted(ShiftcalError):  # noqa: N818 - an interruption, not a failure

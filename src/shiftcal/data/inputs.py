@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError, user_code
 from shiftcal.data.image_formats import ImageFormat as ImageFormat
 from shiftcal.data.image_formats import convert_images
 from shiftcal.data.picture_files import decode_picture
@@ -211,27 +211,69 @@ class DatasetInputs(Inputs):
         self.dataset = dataset
         if len(self) == 0:
             raise InvalidInputError("expected a dataset with at least one item, got an empty one")
-        self.shape = tuple(self._item(0).shape)
-        if len(self.shape) not in (1, 3):
+        self.shape = tuple(self._value(0).shape)
+        if len(self.shape) not in (1, 3) or 0 in self.shape:
             raise InvalidInputError(
                 f"expected items of shape (D,) or (C, H, W), got {self.shape}; add a transform such as ToTensor"
             )
 
     def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
+        return length_of(self.dataset)
 
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """See `Inputs.fetch`."""
         return torch.stack([self._item(int(row)) for row in rows])
 
     def _item(self, row: int) -> Tensor:
-        item = self.dataset[row]
-        value = item[0] if isinstance(item, (tuple, list)) else item
-        if not isinstance(value, Tensor):
+        value = self._value(row)
+        if value.shape != self.shape:
             raise InvalidInputError(
-                f"expected the dataset to give tensors, got {type(value).__name__}; add a transform such as ToTensor"
+                f"{_item_name(self.dataset, row)} has the shape {tuple(value.shape)}, the first one {self.shape}; "
+                "expected one shape for all"
+            )
+        if not bool(torch.isfinite(value).all()):
+            raise InvalidInputError(
+                f"{_item_name(self.dataset, row)} has NaN or infinite values; leave it out or mend it"
+            )
+        return value
+
+    def _value(self, row: int) -> Tensor:
+        item = item_of(self.dataset, row)
+        value = item[0] if isinstance(item, (tuple, list)) and item else item
+        if not isinstance(value, Tensor) or value.is_complex():
+            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise InvalidInputError(
+                f"expected the dataset to give tensors of real numbers, got {kind} in item {row}; "
+                "add a transform such as ToTensor"
             )
         return value.float().div(255) if value.dtype == torch.uint8 else value.float()
+
+
+def length_of(dataset: Dataset[Any]) -> int:
+    """How many items a dataset of the user's has.
+
+    Raises:
+        InvalidInputError: it can't tell.
+        UserCodeError: it raises an error.
+    """
+    if not hasattr(dataset, "__len__"):
+        raise InvalidInputError(f"expected a dataset with a length, got {type(dataset).__name__} without")
+    with user_code(f"the length of the dataset {type(dataset).__name__}"):
+        return len(dataset)
+
+
+def item_of(dataset: Dataset[Any], row: int) -> Any:
+    """An item of a dataset of the user's.
+
+    Raises:
+        UserCodeError: the dataset raises an error.
+    """
+    with user_code(_item_name(dataset, row)):
+        return dataset[row]
+
+
+def _item_name(dataset: Dataset[Any], row: int) -> str:
+    return f"item {row} of the dataset {type(dataset).__name__}"
 
 
 class SubsetInputs(Inputs):
