@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Set
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -88,9 +89,8 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
         InvalidInputError: a missing label (None or NaN), one that is not hashable or can't be told from others, or
             fewer than two classes.
     """
-    values = _plain_labels(labels, name)
     try:
-        return _encoded(values, labels, name)
+        return _encoded(_plain_labels(labels, name), labels, name)
     except InvalidInputError:
         raise
     except Exception as error:  # of comparing or writing labels of the user's own types
@@ -127,7 +127,8 @@ def _plain_labels(labels: Any, name: str) -> list[Any]:
         raise InvalidInputError(f"{name}: expected labels in a list or array, one for each row; got {shown(labels)}")
     if getattr(labels, "ndim", 1) == 0:
         raise InvalidInputError(f"{name}: expected one label for each row, got a single value: {shown(labels)}")
-    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(labels)
+    # Not more than it says: what has a length and items need not have an end.
+    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(islice(labels, len(labels)))
     # Tensors are compared by identity: each would be a class of its own.
     return [label.tolist() if isinstance(label, Tensor) else label for label in values]
 

@@ -17,7 +17,7 @@ import numpy as np
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
-from shiftcal.data.inputs import FileInputs, ImageFormat
+from shiftcal.data.inputs import FileInputs, ImageFormat, readable
 from shiftcal.data.labels import class_numbers
 from shiftcal.data.picture_files import picture_mode
 
@@ -73,11 +73,11 @@ def class_folders(folder: Path) -> dict[str, Sequence[Path]]:
     """The images of each sub-folder that holds some, by its name; empty if the folder itself holds an image."""
     if any(_is_image(entry) for entry in _visible(folder) if entry.is_file()):
         return {}
-    found = {entry.name: find_images(entry) for entry in _visible(folder) if entry.is_dir()}
-    classes: dict[str, Sequence[Path]] = {name: paths for name, paths in found.items() if paths}
+    found = {entry: find_images(entry) for entry in _visible(folder) if entry.is_dir()}
+    classes: dict[Path, Sequence[Path]] = {entry: paths for entry, paths in found.items() if paths}
     if len(classes) == 1:
-        return class_folders(folder / next(iter(classes)))
-    return classes
+        return class_folders(next(iter(classes)))
+    return {readable(entry.name): paths for entry, paths in classes.items()}
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -193,7 +193,8 @@ def _walk(folder: Path, above: frozenset[str]) -> Iterator[Path]:
             f"expected at most {_MOST_FOLDERS_DEEP} folders in each other, got {str(folder)[:200]!r}"
         )
     for entry in _visible(folder):
-        if entry.is_dir():
+        # These two are false, too, of what may not be looked at.
+        if os.path.isdir(entry):  # noqa: PTH112
             yield from _walk(entry, above | {real})
-        elif entry.is_file():
+        elif os.path.isfile(entry):  # noqa: PTH113
             yield entry

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -148,10 +149,15 @@ class FileInputs(_DecodedInputs):
     def identify(self, row: int) -> str:
         """The path below the root of the data set, or the whole path of a file elsewhere."""
         path = self.paths[row]
-        return (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+        return readable((path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix())
 
     def _converted(self, image_format: ImageFormat) -> Inputs:
         return FileInputs(self.paths, image_format, root=self.root)
+
+
+def readable(name: str) -> str:
+    """The name of a file as text that can be written, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class EncodedInputs(_DecodedInputs):

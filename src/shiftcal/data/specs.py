@@ -199,6 +199,7 @@ def _as_path(text: str) -> Path:
     if not text:
         raise InvalidInputError(f"expected data, got an empty spec. A spec is {SPEC_FORMS}.")
     try:
+        text.encode()  # what is not UTF-8 could be opened, and then not be written in any result
         path = Path(text).expanduser()
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

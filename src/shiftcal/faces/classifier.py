@@ -203,13 +203,13 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _recipe(self) -> Recipe:
         seed = self.random_state
-        if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31)
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = int(check_random_state(seed).randint(2**31))
         training = {
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "device": self.device,
-            "random_state": int(seed),
+            "random_state": seed,
         }
         further = dict(self.training_options or {})
         doubled = sorted(training.keys() & further.keys())
