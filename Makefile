@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test setup lint types unit format clean
+.PHONY: demo test setup lint types unit fuzz format clean
 
 demo: setup
 	$(BIN)/shiftcal demo --out demo-results
@@ -30,6 +30,11 @@ types: setup
 
 unit: setup
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# A failing case prints how to run it again; CASES=100 for a quick look.
+CASES ?= 10000
+fuzz: setup
+	FUZZ_CASES=$(CASES) $(BIN)/pytest -n 2 tests/fuzz
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.sparse import csr_matrix
+from torch.utils.data import Dataset
 
 from shiftcal import AdaptiveClassifier
-from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, ShiftcalError
+from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, ShiftcalError, UserCodeError
 from shiftcal.faces.cli import main
 from shiftcal.training.checkpoint import FORMAT_VERSION
 
@@ -80,6 +83,13 @@ CONFIGURATIONS = {
     "wrong_value": "source: source.npz\nmethod: drl\nmethod_options: {ratio_bound: 0.5}\n",
     "wrong_type": "source: source.npz\ncalibrator: [temperature]\n",
     "wrong_size": "source: source.npz\nimage_size: large\n",
+    "huge_size": "source: source.npz\nimage_size: 100000\n",
+    "deep": "source: source.npz\ntraining: " + "[" * 5000,
+    "exploding": "a: &a [x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in pairwise("abcdefghijklmnopqrst")),
+    "endless": "source: &a [*a]\n",
+    "twice": "source: source.npz\nsource: target.npz\n",
+    "timestamp": "source: !!timestamp 2020\n",
+    "epochs": "source: source.npz\ntraining: {epochs: 1e300}\n",
 }
 
 
@@ -185,6 +195,10 @@ BAD_DATA = {
     "./nowhere target.npz": ["./nowhere", "A spec is"],
     "source.npz:test target.npz": ["unknown part", "'test'"],
     "source.npz#x=X,y=y target.npz": ["unknown array", "Known: x, y"],
+    "~N target.npz": ["home directory", "~N", "A spec is"],
+    f"{'n' * 300} target.npz": ["too long", "A spec is"],
+    "nul\0.npz target.npz": ["null byte", r"nul\x00.npz"],
+    "unlabelled:unlabelled:source.npz target.npz": ["unlabelled: once"],
     "digts/uci digits/mnist": ["unknown data set 'digts'", "Did you mean 'digits'"],
     "digits/uc digits/mnist": ["'uc'", "Did you mean 'uci'"],
     "digits/uci:tset digits/mnist": ["'tset'", "Did you mean 'test'"],
@@ -218,6 +232,13 @@ BAD_CHOICES = {
     "--set device=gpu": ["device must be", "'gpu'"],
     "--image-size 0": ["at least 1", "0"],
     "--image-size big": ["whole number", "big"],
+    "--image-size 100000": ["at most 10,000", "100000"],
+    "--image-size 9000": ["at most 4,096", "9000"],
+    "--set epochs=!!timestamp": ["'epochs'", "whole number", "!!timestamp"],
+    "--set epoch_steps=1e12": ["'epoch_steps'", "at most 1,000,000"],
+    "--set batch_size=1e10": ["'batch_size'", "at most 65,536"],
+    "--set num_workers=500": ["'num_workers'", "at most 64"],
+    "--set random_state=1e30": ["'random_state'", "at most 4,294,967,295"],
     "--test wide.npz": ["test data", "(4,)", "(7,)"],
     "--test other_classes.npz": ["class sets differ", "'bat'"],
     "--test nowhere.npz": ["no file 'nowhere.npz'"],
@@ -275,6 +296,13 @@ BAD_CONFIGURATIONS = {
     "wrong_value": ["'ratio_bound'", "more than 1", "0.5"],
     "wrong_type": ["'calibrator'", "['temperature']"],
     "wrong_size": ["'image_size'", "'large'"],
+    "huge_size": ["image_size", "at most 4,096", "100000"],
+    "deep": ["at most 20 levels", "line 2"],
+    "exploding": ["10,000 values", "aliases"],
+    "endless": ["10,000 values", "aliases"],
+    "twice": ["the key 'source' twice", "line 2"],
+    "timestamp": ["timestamp"],
+    "epochs": ["'epochs'", "at most 1,000,000", "1e300"],
 }
 
 
@@ -392,7 +420,70 @@ FEATURES = feature_arrays()["x"]
 LABELS = feature_arrays()["y"]
 PICTURES = np.zeros((45, 8, 8), np.uint8)
 
+
+class Items(Dataset[Any]):
+    """A dataset of the user's own, by a function of the row."""
+
+    def __init__(self, item: Callable[[int], Any], length: Any = 45) -> None:
+        self.item, self.length = item, length
+
+    def __len__(self) -> Any:
+        return self.length
+
+    def __getitem__(self, row: int) -> Any:
+        return self.item(row)
+
+
+def broken(row: int) -> tuple[torch.Tensor, int]:
+    if row == 17:
+        raise KeyError("the file is gone")
+    return torch.zeros(4), row % 3
+
+
+def only_in_row_17(value: Any) -> Items:
+    return Items(lambda row: (value if row == 17 else torch.zeros(4), row % 3))
+
+
+class Unwritten:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Unconvertible:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("no array")
+
+
 BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({"X": None}, "X: expected float features.*got None"),
+    "nothing as the target": ({"X_target": []}, "X_target.*2D"),
+    "text": ({"X": "photos"}, "X: expected float features.*'photos'"),
+    "a mapping": ({"X": {"a": FEATURES}}, "X: expected float features"),
+    "a generator": ({"X": iter(FEATURES)}, "X: expected float features"),
+    "sparse": ({"X": csr_matrix(FEATURES)}, "X and y.*dense"),
+    "sparse target": ({"X_target": csr_matrix(FEATURES)}, "X_target.*dense"),
+    "sparse tensor": ({"X": torch.eye(4).to_sparse()}, "X: expected an ordinary dense tensor"),
+    "ragged": ({"X": [[1.0, 2.0], [3.0]]}, "X and y.*inhomogeneous"),
+    "no features": ({"X": torch.zeros(45, 0)}, "at least one row and column"),
+    "no pixels": ({"X": PICTURES[:, :0]}, "at least one row and column"),
+    "an object that raises": ({"X": Unconvertible()}, "X and y: no array"),
+    "dataset that raises": ({"X": Items(broken), "y": None}, "item 17 of the dataset Items raised KeyError.*gone"),
+    "target that raises": ({"X_target": Items(broken)}, "item 17 of the dataset Items raised KeyError.*gone"),
+    "ragged dataset": ({"X": only_in_row_17(torch.zeros(5)), "y": None}, r"item 17.*\(5,\).*\(4,\)"),
+    "NaN dataset": ({"X": only_in_row_17(torch.full((4,), torch.nan)), "y": None}, "item 17.*NaN"),
+    "NaN target dataset": ({"X_target": only_in_row_17(torch.full((4,), torch.nan))}, "item 17.*NaN"),
+    "None in a dataset": ({"X": only_in_row_17(None), "y": None}, "tensors.*NoneType in item 17"),
+    "empty items": ({"X": Items(lambda _: ()), "y": None}, "got tuple in item 0"),
+    "empty dataset": ({"X": Items(broken, 0), "y": None}, "at least one item"),
+    "dataset of a strange length": ({"X": Items(broken, "x"), "y": None}, "length of the dataset Items raised"),
+    "labels that are text": ({"X": PICTURES, "y": "ab" * 20}, "y: expected labels in a list or array"),
+    "labels that are a set": ({"X": PICTURES, "y": set(range(45))}, "y: expected labels in a list or array"),
+    "one label": ({"X": PICTURES, "y": 3}, "y: expected labels in a list or array"),
+    "an array of one label": ({"X": PICTURES, "y": np.array(3)}, "a single value"),
+    "labels that are lists": ({"X": PICTURES, "y": [[0], [1], [2]] * 15}, r"got \[0\] in row 0"),
+    "labels without text": ({"y": [Unwritten(), Unwritten(), 1] * 15}, "labels.*RuntimeError: no text"),
+    "labels of 5,000 digits": ({"y": [10**5000, 1, 2] * 15}, "labels.*digits"),
+    "labels that are None": ({"y": [None, 1, 2] * 15}, "15 of 45 labels are missing"),
     "NaN": ({"X": with_value(np.nan)["x"]}, "X.*NaN"),
     "infinity": ({"X": with_value(np.inf)["x"]}, "X.*infinity"),
     "NaN in a tensor": ({"X": torch.from_numpy(with_value(np.nan)["x"])}, "NaN or infinite"),
@@ -420,10 +511,11 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
 def test_arrays(case: str) -> None:
     changes, words = BAD_ARRAYS[case]
     arguments = {"X": FEATURES, "y": LABELS, **changes}
-    with pytest.raises(InvalidInputError, match=f"(?s){words}") as refused:
+    with pytest.raises(ShiftcalError, match=f"(?s){words}") as refused:
         AdaptiveClassifier(epochs=1).fit(**arguments)
-    assert isinstance(refused.value, ValueError)
-    assert isinstance(refused.value, ShiftcalError)
+    # A mistake in what was given is a ValueError; one in the user's own code has its cause.
+    assert isinstance(refused.value, ValueError) != isinstance(refused.value, UserCodeError)
+    assert isinstance(refused.value, UserCodeError) == (" raised " in str(refused.value))
 
 
 BAD_ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {

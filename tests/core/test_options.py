@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ from shiftcal.calibrators import CALIBRATORS
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.core.options import as_dict, build, describe, option, option_names
 from shiftcal.methods import METHODS
+from shiftcal.target.density_ratios import DENSITY_RATIOS
+from shiftcal.target.estimators import ESTIMATORS
 from shiftcal.training.options import TrainingOptions
 
 
@@ -142,6 +145,41 @@ OPTION_CLASSES: dict[str, type] = {**METHODS, **CALIBRATORS, "training": Trainin
 def test_every_registered_default_passes_its_own_check(cls: type) -> None:
     assert as_dict(build(cls, as_dict(cls()), owner="tests")) == as_dict(cls())
     assert all(doc for *_, doc in describe(cls))
+
+
+RATIOS = {**DENSITY_RATIOS, **ESTIMATORS}
+
+
+@pytest.mark.parametrize("cls", (OPTION_CLASSES | RATIOS).values(), ids=OPTION_CLASSES | RATIOS)
+def test_no_whole_number_is_without_a_limit(cls: type) -> None:
+    """Memory and time that an option asks for are bounded before anything is done."""
+    for name, kind, *_ in describe(cls):
+        if "whole number" in kind:
+            with pytest.raises(
+                InvalidInputError, match=f"'{name}' of tests must be .* at most [0-9,]+.* Got '?1e\\+?30"
+            ):
+                build(cls, {name: 1e30}, owner="tests")
+
+
+def test_whole_numbers_given_as_text_are_exact() -> None:
+    assert built(count=str(2**63 + 1)).count == 2**63 + 1
+
+
+def test_text_is_plain_text() -> None:
+    class Kind(StrEnum):
+        SGD = "sgd"
+
+    settings = built(kind=Kind.SGD, name=np.str_("auto"))
+    assert (type(settings.kind), type(settings.name)) == (str, str)
+    assert settings.kind == "sgd"
+
+
+@pytest.mark.parametrize("value", [np.zeros(2), "x" * 100_000, [10**5000], {"a": object()}, b"auto"])
+def test_messages_stay_short_whatever_came(value: object) -> None:
+    for name in ("rate", "kind", "flip"):
+        with pytest.raises(InvalidInputError) as raised:
+            built(**{name: value})
+        assert len(str(raised.value)) < 500
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -10,6 +10,7 @@ from PIL import Image
 from torch.utils.data import TensorDataset
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.image_formats import convert_images
 from shiftcal.data.inputs import (
     ArrayInputs,
     DatasetInputs,
@@ -17,9 +18,8 @@ from shiftcal.data.inputs import (
     FileInputs,
     ImageFormat,
     Inputs,
-    convert_images,
-    decode_image,
 )
+from shiftcal.data.picture_files import decode_picture
 
 ROWS = np.array([1, 0])
 
@@ -84,7 +84,7 @@ def test_file_is_scaled_by_its_shorter_side_and_cropped(tmp_path: Path) -> None:
     picture = np.zeros((10, 30, 3), dtype=np.uint8)
     picture[:, 10:20, 0] = 255
     Image.fromarray(picture).save(tmp_path / "wide.png")
-    red, green, _ = decode_image(tmp_path / "wide.png", ImageFormat(10, 3))
+    red, green, _ = decode_picture(tmp_path / "wide.png", ImageFormat(10, 3), name="wide.png")
     assert red.min() == 1
     assert green.max() == 0
 
@@ -92,8 +92,8 @@ def test_file_is_scaled_by_its_shorter_side_and_cropped(tmp_path: Path) -> None:
 def test_broken_file_is_named(tmp_path: Path) -> None:
     Image.fromarray(random_pixels(64, 64, 3)).save(tmp_path / "whole.png")
     (tmp_path / "half.png").write_bytes((tmp_path / "whole.png").read_bytes()[:2000])
-    with pytest.raises(InvalidInputError, match=r"can't decode the image '.*half\.png'"):
-        decode_image(tmp_path / "half.png", ImageFormat(8, 3))
+    with pytest.raises(InvalidInputError, match=r"can't decode the image 'half\.png'"):
+        decode_picture(tmp_path / "half.png", ImageFormat(8, 3), name="half.png")
 
 
 def test_files_are_named_below_their_root(tmp_path: Path) -> None:

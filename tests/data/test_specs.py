@@ -340,7 +340,7 @@ class TestPairs:
             source, target = load_pair("digits/mnist", tmp_path / "photos", **options)  # type: ignore[arg-type]
             assert source.inputs.shape == target.inputs.shape == (3, size, size)
             assert target.inputs.fetch(np.array([0])).shape == (1, 3, size, size)
-        with pytest.raises(InvalidInputError, match="at least 1 pixel, got 0"):
+        with pytest.raises(InvalidInputError, match=r"at least 1 and at most 4,096 pixels\. Got 0"):
             load_pair("digits/mnist", "digits/uci", image_size=0)
 
     def test_features(self, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
+import datetime
 import doctest
+import fractions
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from torch.utils.data import TensorDataset
 
 import shiftcal.faces.classifier
 from shiftcal import AdaptiveClassifier
-from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError
+from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, UserCodeError
 from shiftcal.data import ArrayInputs, LabelledDomain, UnlabelledDomain
 
 
@@ -223,3 +226,54 @@ def test_prediction_sets_survive_saving_and_need_held_out_data(tmp_path: Path) -
     without = small(training_options={"validation_fraction": 0.0}).fit(X, X[:, 0] > 0)
     with pytest.raises(InvalidInputError, match="held-out source data"):
         without.predict_set(X)
+
+
+class Season(Enum):
+    SUMMER = "summer"
+    WINTER = "winter"
+
+
+LABELS_OF_ALL_KINDS: dict[str, tuple[Any, Any]] = {
+    "Enum": (Season.SUMMER, Season.WINTER),
+    "dates": (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)),
+    "bytes": (b"a", b"\xff"),
+    "big integers": (10**30, -(10**30)),
+    "frozensets": (frozenset("ab"), frozenset("cd")),
+    "tuples": ((1, 2), (3,)),
+    "text that NumPy would cut": ("a\0", "a\0\0"),
+    "several types": (1, "1"),
+    "fractions": (fractions.Fraction(1, 3), fractions.Fraction(2, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS_OF_ALL_KINDS)
+def test_labels_of_any_hashable_type_come_back(kind: str, tmp_path: Path) -> None:
+    first, second = LABELS_OF_ALL_KINDS[kind]
+    inputs = torch.tensor([[-1.0], [1.0]]).repeat(20, 1)
+    table = inputs.numpy() if kind != "text that NumPy would cut" else inputs
+    classifier = AdaptiveClassifier(epochs=30).fit(table, [first, second] * 20)
+    assert classifier.predict(table[:2]).tolist() == [first, second]
+    if kind in ("Enum", "dates", "frozensets", "fractions"):
+        with pytest.raises(InvalidInputError, match="expected text, bytes, numbers or tuples of them"):
+            classifier.save(tmp_path / "run")
+    else:
+        classifier.save(tmp_path / "run")
+        assert AdaptiveClassifier.load(tmp_path / "run").predict(table[:2]).tolist() == [first, second]
+
+
+class Moody(nn.Module):
+    """A module of the user's own that does not like large numbers."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if inputs.abs().max() > 1e3:
+            raise ArithmeticError("too large for me")
+        return inputs
+
+
+def test_errors_of_a_users_own_module_are_named_with_their_rows() -> None:
+    inputs = np.random.default_rng(0).normal(size=(600, 2)).astype(np.float32)
+    classifier = AdaptiveClassifier(backbone=Moody(), epochs=1).fit(inputs, np.arange(600) % 2)
+    inputs[300] = 1e6
+    with pytest.raises(UserCodeError, match=r"backbone Moody raised ArithmeticError.*rows 256 to 511") as raised:
+        classifier.predict(inputs)
+    assert isinstance(raised.value.__cause__, ArithmeticError)

@@ -32,7 +32,9 @@ _LEAD = 1e-3
 class Histogram(Calibrator):
     """Confidence of the predicted class read from bins of held-out source data."""
 
-    num_bins: int = option(15, "bins of equal numbers of rows; fewer if they would hold less than ten", at_least=1)
+    num_bins: int = option(
+        15, "bins of equal numbers of rows; fewer if they would hold less than ten", at_least=1, at_most=10_000
+    )
 
     def fit(self, data: CalibrationData) -> State:
         """Count the right answers in each bin; the target is not looked at."""

@@ -37,7 +37,7 @@ _MOST_BISECTIONS = 8
 class PerturbedTemperature(Calibrator):
     """One temperature, fitted on held-out source data with noise of several strengths (Tomani et al. 2021)."""
 
-    num_levels: int = option(10, "strengths of noise, the first of them none", at_least=2)
+    num_levels: int = option(10, "strengths of noise, the first of them none", at_least=2, at_most=1_000)
     tolerance: float = option(
         0.03, "accepted deviation from a level's accuracy, as a share of the clean one", above=0
     )

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+_MOST_SHOWN = 200
+_MOST_NAMES = 60
+
+
+def shown(value: object) -> str:
+    """What came from outside, for a message: its `repr`, cut where it is long."""
+    try:
+        text = repr(value)
+    except Exception:  # of any object of the user's; or an integer of thousands of digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text):,} characters)"
 
 
 class ShiftcalError(Exception):
@@ -25,14 +38,19 @@ class InvalidInputError(ShiftcalError, ValueError):
     """An argument, an array or a configuration value is not what was expected."""
 
 
+class InvalidTypeError(InvalidInputError, TypeError):
+    """The same, where scikit-learn's contract asks for a `TypeError`."""
+
+
 class UnknownNameError(InvalidInputError):
     """A method, option, dataset, ... of that name does not exist."""
 
     def __init__(self, what: str, name: object, choices: Iterable[str]) -> None:
         known = sorted(choices)
-        close = difflib.get_close_matches(str(name), known, n=1)
+        close = difflib.get_close_matches(name[:_MOST_SHOWN], known, n=1) if isinstance(name, str) else []
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        super().__init__(f"unknown {what} {name!r}.{hint} Known: {', '.join(known) or 'none'}.")
+        listed = ", ".join(known[:_MOST_NAMES] + ["..."] * (len(known) > _MOST_NAMES)) or "none"
+        super().__init__(f"unknown {what} {shown(name)}.{hint} Known: {listed}.")
 
 
 class DataUnavailableError(ShiftcalError, FileNotFoundError):
@@ -57,6 +75,25 @@ class OutputError(ShiftcalError, OSError):
     """A result can't be written where it was asked for."""
 
     __str__ = Exception.__str__
+
+
+class UserCodeError(ShiftcalError, RuntimeError):
+    """A data set or module of the user's own raised an error, which is the cause of this one."""
+
+
+@contextmanager
+def user_code(what: str) -> Iterator[None]:
+    """Run code of the user's own, whose errors are to be told from ours.
+
+    Raises:
+        UserCodeError: from whatever it raises.
+    """
+    try:
+        yield
+    except ShiftcalError:
+        raise
+    except Exception as error:
+        raise UserCodeError(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 class TrainingInterrupted(ShiftcalError):  # noqa: N818 - an interruption, not a failure

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from shiftcal.core.errors import InvalidInputError, UnknownNameError
+from shiftcal.core.errors import InvalidInputError, UnknownNameError, shown
 
 ClassT = TypeVar("ClassT")
 
@@ -43,7 +43,9 @@ def build(cls: type[ClassT], options: Mapping[str, Any] | None, *, owner: str) -
     fields = _option_fields(cls)
     hints = typing.get_type_hints(cls)
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidInputError(f"options of {owner} must be a mapping of names to values. Got {options!r} instead.")
+        raise InvalidInputError(
+            f"options of {owner} must be a mapping of names to values. Got {shown(options)} instead."
+        )
     values = {}
     for name, value in (options or {}).items():
         if name not in fields:
@@ -79,7 +81,7 @@ def _checked(value: Any, hint: Any, field: dataclasses.Field[Any], owner: str) -
     coerced = _coerce(value, hint)
     if coerced is _REJECTED or not _in_range(coerced, field.metadata):
         expected = _type_words(hint, _range_words(field.metadata))
-        raise InvalidInputError(f"option {field.name!r} of {owner} must be {expected}. Got {value!r} instead.")
+        raise InvalidInputError(f"option {field.name!r} of {owner} must be {expected}. Got {shown(value)} instead.")
     return coerced
 
 
@@ -93,11 +95,13 @@ def _coerce(value: Any, hint: Any) -> Any:
         candidates = (_coerce(value, member) for member in typing.get_args(hint))
         return next((candidate for candidate in candidates if candidate is not _REJECTED), _REJECTED)
     if origin is typing.Literal:
-        return value if value in typing.get_args(hint) else _REJECTED
+        return str.__str__(value) if isinstance(value, str) and value in typing.get_args(hint) else _REJECTED
     if hint is type(None):
         return None if value is None else _REJECTED
-    if hint in (bool, str):
-        return value if isinstance(value, hint) else _REJECTED
+    if hint is bool:
+        return value if isinstance(value, bool) else _REJECTED
+    if hint is str:
+        return str.__str__(value) if isinstance(value, str) else _REJECTED  # not NumPy's or an Enum's kind of text
     if hint in (int, float):
         return _number(value, whole=hint is int)
     raise TypeError(f"options of type {hint!r} are not supported")
@@ -115,7 +119,10 @@ def _number(value: Any, *, whole: bool) -> Any:
         return _REJECTED
     if not whole:
         return number
-    return int(value) if isinstance(value, numbers.Integral) else int(number)
+    try:
+        return int(value)  # type: ignore[arg-type]  # exact beyond 2**53, unlike the float
+    except ValueError:  # text such as 1e3
+        return int(number)
 
 
 def _in_range(value: Any, limits: Mapping[str, Any]) -> bool:
@@ -131,8 +138,12 @@ def _in_range(value: Any, limits: Mapping[str, Any]) -> bool:
 
 def _range_words(limits: Mapping[str, Any]) -> str:
     words = {"at_least": "at least", "above": "more than", "at_most": "at most", "below": "less than"}
-    parts = [f"{words[key]} {limits[key]:g}" for key in words if limits[key] is not None]
+    parts = [f"{words[key]} {_written(limits[key])}" for key in words if limits[key] is not None]
     return " of " + " and ".join(parts) if parts else ""
+
+
+def _written(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
 def _type_words(hint: Any, range_words: str = "") -> str:

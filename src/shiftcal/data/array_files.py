@@ -7,29 +7,23 @@
 | labels integer or text (N,) | classes, sorted; positions in `classes` if the file has an array of that name |
 | `P_jpeg`, `P_offsets`, `P_y`, `P_paths` | encoded pictures: picture i is the bytes offsets[i]:offsets[i + 1] |
 
-Pickled objects are never loaded.
+Files are read by `shiftcal.core.array_reading`, which trusts none.
 """
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from shiftcal.core.array_reading import Array, ArrayFile, read_array_file
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.image_files import DEFAULT_IMAGE_SIZE, Domain
 from shiftcal.data.inputs import ArrayInputs, EncodedInputs, ImageFormat
-from shiftcal.data.labels import class_numbers
-
-Array = NDArray[Any]
 
 DEFAULT_NAMES = (
     ("x", "y"),
@@ -53,57 +47,6 @@ class ArrayNames:
     inputs: str
     labels: str | None
     classes: str = "classes"
-
-
-class ArrayFile:
-    """An open `.npz` file whose errors name the file and what is in it."""
-
-    def __init__(self, path: Path, archive: Any) -> None:
-        self.path = path
-        self._archive = archive
-        self.names = tuple(archive.files)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
-
-    def __getitem__(self, name: str) -> Array:
-        if name not in self:
-            raise UnknownNameError(f"array of {str(self.path)!r}", name, self.names)
-        try:
-            return np.asarray(self._archive[name])
-        except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-            raise InvalidInputError(
-                f"can't read the array {name!r} of {str(self.path)!r}: {error}. "
-                "Expected numbers or text; pickled objects are never loaded."
-            ) from error
-
-    def describe(self) -> str:
-        """Name, type and shape of each array."""
-        return ", ".join(self._describe(name) for name in self.names) or "no arrays"
-
-    def _describe(self, name: str) -> str:
-        try:
-            values = self[name]
-        except InvalidInputError:
-            return f"{name} (unreadable or Python objects)"
-        return f"{name} {values.dtype} {values.shape}"
-
-
-@contextmanager
-def open_array_file(path: Path) -> Iterator[ArrayFile]:
-    """Open a `.npz` file.
-
-    Raises:
-        InvalidInputError: it is not one, or it is damaged.
-    """
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise InvalidInputError(f"can't read {str(path)!r} as a .npz file: {error}") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise InvalidInputError(f"{str(path)!r} is not a .npz file but a single array; name it .npy")
-    with archive:
-        yield ArrayFile(path, archive)
 
 
 def default_names(file: ArrayFile) -> ArrayNames:
@@ -155,10 +98,7 @@ def array_domain(
     inputs = array_inputs(values, where)
     if names.labels is None:
         return UnlabelledDomain(name, inputs)
-    if names.classes in file:
-        classes = tuple(np.atleast_1d(file[names.classes]).tolist())
-    where = f"array {names.labels!r} of {str(file.path)!r}"
-    codes, classes = encode_array_labels(file[names.labels], classes, where)
+    codes, classes = _labels(file, names.labels, names.classes, classes)
     return LabelledDomain(name, inputs, codes, classes)
 
 
@@ -168,11 +108,7 @@ def single_array_domain(path: Path, name: str) -> UnlabelledDomain:
     Raises:
         InvalidInputError: it can't be read or has not the expected form.
     """
-    try:
-        values = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InvalidInputError(f"can't read {str(path)!r} as a .npy file: {error}") from error
-    return UnlabelledDomain(name, array_inputs(np.asarray(values), f"array of {str(path)!r}"))
+    return UnlabelledDomain(name, array_inputs(read_array_file(path), f"array of {str(path)!r}"))
 
 
 def array_inputs(values: Array, where: str) -> ArrayInputs:
@@ -201,10 +137,9 @@ def encode_array_labels(
         raise InvalidInputError(
             f"{where}: expected one whole number or text per row, shape (N,), got {labels.dtype} {labels.shape}"
         )
-    if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8")
-    if classes is None or labels.dtype.kind == "U":
-        return class_numbers(labels.tolist())
+    if classes is None or labels.dtype.kind in "US":
+        found, codes = np.unique(_as_text(labels, where), return_inverse=True)
+        return codes.astype(np.int64), tuple(found.tolist())
     codes = labels.astype(np.int64)
     if len(codes) and not (codes.min() >= 0 and codes.max() < len(classes)):
         raise InvalidInputError(
@@ -214,15 +149,39 @@ def encode_array_labels(
     return codes, classes
 
 
+def _labels(
+    file: ArrayFile, name: str, classes_name: str, classes: tuple[Hashable, ...] | None
+) -> tuple[Rows, tuple[Hashable, ...]]:
+    """An array of labels, with classes that the file itself may have."""
+    if classes_name in file:
+        where = f"array {classes_name!r} of {str(file.path)!r}"
+        values = np.atleast_1d(file[classes_name])
+        if values.ndim != 1 or values.dtype.kind not in "iubfUS" or len(np.unique(values)) < len(values):
+            raise InvalidInputError(
+                f"{where}: expected a name or number of its own for each class, got {values.dtype} {values.shape}"
+            )
+        classes = tuple(_as_text(values, where).tolist())
+    return encode_array_labels(file[name], classes, f"array {name!r} of {str(file.path)!r}")
+
+
+def _as_text(values: Array, where: str) -> Array:
+    """Bytes as text; anything else as it is."""
+    if values.dtype.kind != "S":
+        return values
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{where}: expected text in UTF-8; {error}") from error
+
+
 def _packed_pictures(file: ArrayFile, prefix: str, name: str) -> LabelledDomain:
     inputs = EncodedInputs(
         file[f"{prefix}_jpeg"],
         file[f"{prefix}_offsets"],
         ImageFormat(DEFAULT_IMAGE_SIZE, 3),
-        names=file[f"{prefix}_paths"].tolist(),
+        names=[str(path) for path in file[f"{prefix}_paths"].ravel().tolist()],
     )
-    classes = tuple(file["classes"].tolist()) if "classes" in file else None
-    codes, classes = encode_array_labels(file[f"{prefix}_y"], classes, f"array '{prefix}_y' of {str(file.path)!r}")
+    codes, classes = _labels(file, f"{prefix}_y", "classes", None)
     return LabelledDomain(name, inputs, codes, classes)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping, Set
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError, shown
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
-from shiftcal.data.inputs import ArrayInputs, DatasetInputs, Inputs
+from shiftcal.data.inputs import ArrayInputs, DatasetInputs, Inputs, item_of, length_of
 from shiftcal.data.labels import class_numbers
 
 _ACCEPTED = (
@@ -42,21 +43,36 @@ def inputs_from(values: Any, name: str) -> Inputs:
         )
     if isinstance(values, Dataset):
         return DatasetInputs(values)
+    check_kind(values, name)
     tensor = _image_tensor(values, name) if getattr(values, "ndim", 2) != 2 else _feature_tensor(values, name)
-    if len(tensor) == 0:
-        raise InvalidInputError(f"{name}: expected at least one row, got shape {tuple(tensor.shape)}")
+    if 0 in tensor.shape:
+        raise InvalidInputError(f"{name}: expected at least one row and column, got shape {tuple(tensor.shape)}")
     return ArrayInputs(tensor)
+
+
+def check_kind(values: Any, name: str) -> None:
+    """Raise `InvalidInputError` if no rows could be in it, or if they could be asked for only once."""
+    if values is None or isinstance(values, (str, bytes, Mapping, Set, Iterator)):
+        raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got {shown(values)}")
+    unusual = isinstance(values, Tensor) and (
+        values.layout != torch.strided or values.is_quantized or values.device.type == "meta"
+    )
+    if unusual:
+        raise InvalidInputError(
+            f"{name}: expected an ordinary dense tensor, got one of layout {values.layout}, {values.dtype} on the "
+            f"device {values.device}; convert it, as with to_dense() or dequantize()"
+        )
 
 
 def labels_of_dataset(dataset: Dataset[Any], name: str) -> list[Hashable]:
     """Second part of each item of a labelled dataset, by its `targets` or `labels` where it has them."""
-    num_items = len(dataset)  # type: ignore[arg-type]
+    num_items = length_of(dataset)
     for attribute in ("targets", "labels"):
         known = getattr(dataset, attribute, None)
         # Some datasets call a list of their class names so.
         if isinstance(known, (list, tuple, np.ndarray, Tensor)) and len(known) == num_items:
             return list(np.asarray(known).tolist())
-    return [_label_of_item(dataset[row], name) for row in range(num_items)]
+    return [_label_of_item(item_of(dataset, row), name) for row in range(num_items)]
 
 
 def _label_of_item(item: Any, name: str) -> Hashable:
@@ -70,14 +86,26 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
     """Class numbers (N,) and the sorted classes, for labels of any hashable type.
 
     Raises:
-        InvalidInputError: a missing label (None or NaN), one that is not hashable, or fewer than two classes.
+        InvalidInputError: a missing label (None or NaN), one that is not hashable or can't be told from others, or
+            fewer than two classes.
     """
-    values = _plain_labels(labels)
+    try:
+        return _encoded(_plain_labels(labels, name), labels, name)
+    except InvalidInputError:
+        raise
+    except Exception as error:  # of comparing or writing labels of the user's own types
+        raise InvalidInputError(
+            f"{name}: expected labels that can be compared and written, got some that raise "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _encoded(values: list[Any], labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
     strange = next((row for row, label in enumerate(values) if not _is_hashable(label)), None)
     if strange is not None:
         raise InvalidInputError(
             f"{name}: expected one label for each row, such as text or a number; "
-            f"got {values[strange]!r} in row {strange}"
+            f"got {shown(values[strange])} in row {strange}"
         )
     missing = [row for row, label in enumerate(values) if _is_missing(label)]
     if missing:
@@ -87,13 +115,20 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
         )
     codes, classes = class_numbers(values)
     if len(classes) < 2:
-        found = f"1 class: {classes[0]!r}" if classes else "no labels"
+        found = f"1 class: {shown(classes[0])}" if classes else "no labels"
         raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
+    for label in classes:
+        str(label)  # files and messages will need it; of an integer of 5,000 digits Python refuses to make any
     return codes, _class_array(classes, labels)
 
 
-def _plain_labels(labels: Any) -> list[Any]:
-    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(labels)
+def _plain_labels(labels: Any, name: str) -> list[Any]:
+    if isinstance(labels, (str, bytes, Mapping, Set, Iterator)) or not hasattr(labels, "__len__"):
+        raise InvalidInputError(f"{name}: expected labels in a list or array, one for each row; got {shown(labels)}")
+    if getattr(labels, "ndim", 1) == 0:
+        raise InvalidInputError(f"{name}: expected one label for each row, got a single value: {shown(labels)}")
+    # Not more than it says: what has a length and items need not have an end.
+    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(islice(labels, len(labels)))
     # Tensors are compared by identity: each would be a class of its own.
     return [label.tolist() if isinstance(label, Tensor) else label for label in values]
 
@@ -119,7 +154,11 @@ def _class_array(classes: tuple[Any, ...], labels: Any) -> NDArray[Any]:
     plain = np.empty(len(classes), dtype=object)
     plain[:] = classes
     kinds = {type(label) for label in classes}
-    return np.array(classes) if len(kinds) == 1 and kinds <= {str, int, float, bool} else plain
+    if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
+        return plain
+    array = np.array(classes)
+    # NumPy drops what is NUL at the end of a text.
+    return array if array.tolist() == list(classes) else plain
 
 
 def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
@@ -128,7 +167,7 @@ def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
         values = values.detach().cpu().float() if values.is_floating_point() else values.detach().cpu()
     try:
         array = np.asarray(values)
-    except ValueError as error:  # rows of different lengths
+    except Exception as error:  # rows of different lengths, or whatever an object of the user's own raises
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; {error}") from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got dtype {array.dtype}, shape {array.shape}")

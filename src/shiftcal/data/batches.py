@@ -7,6 +7,7 @@ one global batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.limits import BATCH_BYTES
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.views import ViewMaker
 
@@ -130,7 +132,14 @@ def iterate_batches(
     num_steps: int,
     device: torch.device,
 ) -> Iterator[Batch]:
-    """Batches `first_step` to `num_steps` - 1 of an epoch, on the device."""
+    """Batches `first_step` to `num_steps` - 1 of an epoch, on the device.
+
+    Raises:
+        InvalidInputError: the inputs of a batch would take more memory than the limit.
+    """
+    num_rows = plan.batch_size // plan.world_size * (1 if problem.target is None else 1 + plan.target_multiple)
+    num_bytes = 4 * num_rows * math.prod(problem.source.inputs.shape)
+    BATCH_BYTES.check(num_bytes, f"a batch of {num_rows:,} inputs of shape {problem.source.inputs.shape}")
     loader: DataLoader[_RawBatch] = DataLoader(
         _EpochBatches(problem, plan, epoch),
         batch_size=None,
@@ -209,7 +218,8 @@ class _EpochBatches(Dataset[_RawBatch]):
         pseudo_rows = rows[~from_source] - len(source)
         if pseudo is not None:
             labels[~from_source] = pseudo.labels[pseudo_rows]
-        soft_labels = np.eye(len(source.classes), dtype=np.float32)[labels]
+        soft_labels = np.zeros((len(rows), len(source.classes)), dtype=np.float32)
+        soft_labels[np.arange(len(rows)), labels] = 1
         if pseudo is not None and pseudo.soft_labels is not None:
             soft_labels[~from_source] = pseudo.soft_labels[pseudo_rows]
         return torch.from_numpy(labels), torch.from_numpy(soft_labels)

@@ -7,19 +7,19 @@ sub-folders are the classes. A folder with images in one sub-folder only stands 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from PIL import Image
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
-from shiftcal.data.inputs import FileInputs, ImageFormat
+from shiftcal.data.inputs import FileInputs, ImageFormat, readable
 from shiftcal.data.labels import class_numbers
+from shiftcal.data.picture_files import picture_mode
 
 Domain: TypeAlias = LabelledDomain | UnlabelledDomain
 
@@ -30,6 +30,9 @@ DEFAULT_IMAGE_SIZE = 32
 _GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "F"})
 _SHOWN_IN_ERRORS = 3
 _READERS = 16
+# Numbers with more are kept as text: Python itself refuses to read numbers of thousands of digits.
+_MOST_DIGITS = 1_000
+_MOST_FOLDERS_DEEP = 100
 
 
 def folder_domain(folder: Path, name: str) -> Domain:
@@ -70,11 +73,11 @@ def class_folders(folder: Path) -> dict[str, Sequence[Path]]:
     """The images of each sub-folder that holds some, by its name; empty if the folder itself holds an image."""
     if any(_is_image(entry) for entry in _visible(folder) if entry.is_file()):
         return {}
-    found = {entry.name: find_images(entry) for entry in _visible(folder) if entry.is_dir()}
-    classes: dict[str, Sequence[Path]] = {name: paths for name, paths in found.items() if paths}
+    found = {entry: find_images(entry) for entry in _visible(folder) if entry.is_dir()}
+    classes: dict[Path, Sequence[Path]] = {entry: paths for entry, paths in found.items() if paths}
     if len(classes) == 1:
-        return class_folders(folder / next(iter(classes)))
-    return classes
+        return class_folders(next(iter(classes)))
+    return {readable(entry.name): paths for entry, paths in classes.items()}
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -92,7 +95,7 @@ def open_images(paths: Sequence[Path], *, root: Path) -> FileInputs:
     """
     workers = min(_READERS, (os.cpu_count() or 1) * 2)
     with ThreadPoolExecutor(workers) as pool:
-        modes = list(progress_bar(pool.map(_image_mode, paths), "checking images", total=len(paths)))
+        modes = list(progress_bar(pool.map(picture_mode, paths), "checking images", total=len(paths)))
     broken = [path for path, mode in zip(paths, modes, strict=True) if mode is None]
     if broken:
         shown = ", ".join(repr(str(path)) for path in broken[:_SHOWN_IN_ERRORS])
@@ -115,7 +118,7 @@ def list_domain(list_file: Path, name: str, *, folder: Path | None = None) -> Do
     root = folder or list_file.parent
     lines = _list_lines(list_file)
     paths = [root / path for path, _ in lines]
-    missing = [path for path in paths if not path.is_file()]
+    missing = [path for path in paths if not os.path.isfile(path)]  # noqa: PTH113 - false, too, where a name is too long
     if missing:
         raise InvalidInputError(
             f"{len(missing)} of {len(paths)} files of the list {str(list_file)!r} do not exist, "
@@ -165,7 +168,8 @@ def _list_line(line: str, where: str) -> tuple[str, str | None]:
 
 
 def _is_whole_number(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
 
 
 def _visible(folder: Path) -> list[Path]:
@@ -179,22 +183,18 @@ def _is_image(path: Path) -> bool:
     return path.name.lower().endswith(IMAGE_SUFFIXES)
 
 
-def _walk(folder: Path, above: Iterable[str]) -> Iterator[Path]:
+def _walk(folder: Path, above: frozenset[str]) -> Iterator[Path]:
     """Files below a folder; `above` are the real folders on the way, so that a circle of links ends."""
     real = os.path.realpath(folder)
     if real in above:
         return
+    if len(above) > _MOST_FOLDERS_DEEP:
+        raise InvalidInputError(
+            f"expected at most {_MOST_FOLDERS_DEEP} folders in each other, got {str(folder)[:200]!r}"
+        )
     for entry in _visible(folder):
-        if entry.is_dir():
-            yield from _walk(entry, {*above, real})
-        elif entry.is_file():
+        # These two are false, too, of what may not be looked at.
+        if os.path.isdir(entry):  # noqa: PTH112
+            yield from _walk(entry, above | {real})
+        elif os.path.isfile(entry):  # noqa: PTH113
             yield entry
-
-
-def _image_mode(path: Path) -> str | None:
-    """The pixel format that an image's header tells of, None if there is no such header."""
-    try:
-        with Image.open(path) as image:
-            return image.mode
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return None

@@ -7,41 +7,29 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
-from torch.nn.functional import interpolate
 from torch.utils.data import Dataset
 
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError, user_code
+from shiftcal.data.image_formats import ImageFormat as ImageFormat
+from shiftcal.data.image_formats import convert_images
+from shiftcal.data.picture_files import decode_picture
 
 Kind = Literal["features", "images"]
 
 _DECODING_THREADS = 4
 # Decoded images are kept up to this size of a data set: a gigabyte.
 _MOST_BYTES_KEPT = 2**30
-
-
-@dataclass(frozen=True)
-class ImageFormat:
-    """Size and channels (1 grey, 3 RGB) that all images of a problem are brought to."""
-
-    size: int
-    channels: int
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(channels, height, width)."""
-        return (self.channels, self.size, self.size)
 
 
 class Inputs(ABC):
@@ -155,15 +143,21 @@ class FileInputs(_DecodedInputs):
         return len(self.paths)
 
     def _decode(self, row: int) -> Tensor:
-        return decode_image(self.paths[row], self.image_format)
+        path = self.paths[row]
+        return decode_picture(path, self.image_format, name=str(path))
 
     def identify(self, row: int) -> str:
         """The path below the root of the data set, or the whole path of a file elsewhere."""
         path = self.paths[row]
-        return (path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix()
+        return readable((path.relative_to(self.root) if path.is_relative_to(self.root) else path).as_posix())
 
     def _converted(self, image_format: ImageFormat) -> Inputs:
         return FileInputs(self.paths, image_format, root=self.root)
+
+
+def readable(name: str) -> str:
+    """The name of a file as text that can be written, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 class EncodedInputs(_DecodedInputs):
@@ -178,6 +172,12 @@ class EncodedInputs(_DecodedInputs):
         names: Sequence[str],
     ) -> None:
         super().__init__(image_format)
+        if not _are_parts(offsets, len(names), encoded):
+            raise InvalidInputError(
+                f"expected {len(names)} encoded pictures as bytes (uint8), and {len(names) + 1} offsets that grow "
+                f"from 0 to the number of bytes; got {encoded.dtype} {encoded.shape} and {offsets.dtype} "
+                f"{offsets.shape}"
+            )
         self.encoded = encoded
         self.offsets = offsets
         self.names = list(names)
@@ -190,11 +190,24 @@ class EncodedInputs(_DecodedInputs):
         return self.names[row]
 
     def _decode(self, row: int) -> Tensor:
-        content = self.encoded[self.offsets[row] : self.offsets[row + 1]].tobytes()
-        return decode_image(io.BytesIO(content), self.image_format, name=self.names[row])
+        content = io.BytesIO(self.encoded[self.offsets[row] : self.offsets[row + 1]].tobytes())
+        return decode_picture(content, self.image_format, name=self.names[row])
 
     def _converted(self, image_format: ImageFormat) -> Inputs:
         return EncodedInputs(self.encoded, self.offsets, image_format, names=self.names)
+
+
+def _are_parts(offsets: NDArray[Any], count: int, encoded: NDArray[Any]) -> bool:
+    """Whether the offsets cut the bytes into that many parts."""
+    return (
+        encoded.dtype == np.uint8
+        and encoded.ndim == 1
+        and offsets.dtype.kind in "iu"
+        and offsets.shape == (count + 1,)
+        and bool((offsets[1:] >= offsets[:-1]).all())
+        and int(offsets[0]) >= 0
+        and int(offsets[-1]) <= len(encoded)
+    )
 
 
 class DatasetInputs(Inputs):
@@ -204,27 +217,69 @@ class DatasetInputs(Inputs):
         self.dataset = dataset
         if len(self) == 0:
             raise InvalidInputError("expected a dataset with at least one item, got an empty one")
-        self.shape = tuple(self._item(0).shape)
-        if len(self.shape) not in (1, 3):
+        self.shape = tuple(self._value(0).shape)
+        if len(self.shape) not in (1, 3) or 0 in self.shape:
             raise InvalidInputError(
                 f"expected items of shape (D,) or (C, H, W), got {self.shape}; add a transform such as ToTensor"
             )
 
     def __len__(self) -> int:
-        return len(self.dataset)  # type: ignore[arg-type]
+        return length_of(self.dataset)
 
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """See `Inputs.fetch`."""
         return torch.stack([self._item(int(row)) for row in rows])
 
     def _item(self, row: int) -> Tensor:
-        item = self.dataset[row]
-        value = item[0] if isinstance(item, (tuple, list)) else item
-        if not isinstance(value, Tensor):
+        value = self._value(row)
+        if value.shape != self.shape:
             raise InvalidInputError(
-                f"expected the dataset to give tensors, got {type(value).__name__}; add a transform such as ToTensor"
+                f"{_item_name(self.dataset, row)} has the shape {tuple(value.shape)}, the first one {self.shape}; "
+                "expected one shape for all"
+            )
+        if not bool(torch.isfinite(value).all()):
+            raise InvalidInputError(
+                f"{_item_name(self.dataset, row)} has NaN or infinite values; leave it out or mend it"
+            )
+        return value
+
+    def _value(self, row: int) -> Tensor:
+        item = item_of(self.dataset, row)
+        value = item[0] if isinstance(item, (tuple, list)) and item else item
+        if not isinstance(value, Tensor) or value.is_complex():
+            kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise InvalidInputError(
+                f"expected the dataset to give tensors of real numbers, got {kind} in item {row}; "
+                "add a transform such as ToTensor"
             )
         return value.float().div(255) if value.dtype == torch.uint8 else value.float()
+
+
+def length_of(dataset: Dataset[Any]) -> int:
+    """How many items a dataset of the user's has.
+
+    Raises:
+        InvalidInputError: it can't tell.
+        UserCodeError: it raises an error.
+    """
+    if not hasattr(dataset, "__len__"):
+        raise InvalidInputError(f"expected a dataset with a length, got {type(dataset).__name__} without")
+    with user_code(f"the length of the dataset {type(dataset).__name__}"):
+        return len(dataset)
+
+
+def item_of(dataset: Dataset[Any], row: int) -> Any:
+    """An item of a dataset of the user's.
+
+    Raises:
+        UserCodeError: the dataset raises an error.
+    """
+    with user_code(_item_name(dataset, row)):
+        return dataset[row]
+
+
+def _item_name(dataset: Dataset[Any], row: int) -> str:
+    return f"item {row} of the dataset {type(dataset).__name__}"
 
 
 class SubsetInputs(Inputs):
@@ -253,63 +308,3 @@ class SubsetInputs(Inputs):
 
     def _converted(self, image_format: ImageFormat) -> Inputs:
         return SubsetInputs(self.base.in_format(image_format), self.rows)
-
-
-def decode_image(source: Path | IO[bytes], image_format: ImageFormat, *, name: str | None = None) -> Tensor:
-    """One image file, or the bytes of one, as a float32 tensor (C, size, size) in [0, 1].
-
-    The shorter side is scaled to the size and the centre kept, so that proportions stay as they are.
-    """
-    size = image_format.size
-    try:
-        with Image.open(source) as opened:
-            image = opened.convert("L" if image_format.channels == 1 else "RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InvalidInputError(
-            f"can't decode the image {name or str(source)!r}: {error}. "
-            "Remove the file or replace it by a readable image."
-        ) from error
-    scale = size / min(image.size)
-    width, height = (max(size, round(side * scale)) for side in image.size)
-    left, top = (width - size) // 2, (height - size) // 2
-    image = image.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + size, top + size))
-    values = torch.from_numpy(np.array(image, dtype=np.float32) / 255)
-    return values.reshape(size, size, image_format.channels).permute(2, 0, 1).contiguous()
-
-
-# Rows converted at once: bounds the float copy that interpolation needs.
-_CONVERTED_AT_ONCE = 4096
-# Weights of red, green and blue in the grey value (ITU-R 601), as Pillow's conversion has them.
-_LUMA = (0.299, 0.587, 0.114)
-
-
-def convert_images(values: Tensor, image_format: ImageFormat) -> Tensor:
-    """Images (N, C, H, W) in the given size and channels, of the dtype that they have.
-
-    As for files, the shorter side is scaled to the size and the centre kept. Grey becomes RGB without a copy.
-    """
-    channels = min(values.shape[1], image_format.channels)
-    if (channels, image_format.size, image_format.size) != tuple(values.shape[1:]):
-        converted = values.new_empty(len(values), channels, image_format.size, image_format.size)
-        for start in range(0, len(values), _CONVERTED_AT_ONCE):
-            part = slice(start, start + _CONVERTED_AT_ONCE)
-            converted[part] = _rounded_as(values.dtype, _resized(values[part].float(), channels, image_format.size))
-        values = converted
-    return values.expand(-1, image_format.channels, -1, -1)
-
-
-def _resized(values: Tensor, channels: int, size: int) -> Tensor:
-    if values.shape[1] != channels:
-        values = (values * values.new_tensor(_LUMA).view(1, 3, 1, 1)).sum(1, keepdim=True)
-    height, width = values.shape[2:]
-    if height == width == size:
-        return values
-    scale = size / min(height, width)
-    height, width = (max(size, round(side * scale)) for side in (height, width))
-    top, left = (height - size) // 2, (width - size) // 2
-    scaled = interpolate(values, size=(height, width), mode="bilinear", antialias=True, align_corners=False)
-    return scaled[:, :, top : top + size, left : left + size]
-
-
-def _rounded_as(dtype: torch.dtype, values: Tensor) -> Tensor:
-    return values.round().clamp(0, 255).to(dtype) if dtype == torch.uint8 else values

@@ -26,12 +26,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftcal.core.errors import InvalidInputError, UnknownNameError
+from shiftcal.core.array_reading import open_array_file
+from shiftcal.core.errors import InvalidInputError, UnknownNameError, shown
 from shiftcal.data.array_files import (
     ArrayNames,
     array_domain,
     default_names,
-    open_array_file,
     prefixed_domain,
     single_array_domain,
 )
@@ -44,7 +44,8 @@ from shiftcal.data.image_files import (
     list_domain,
     unlabelled_folder_domain,
 )
-from shiftcal.data.inputs import ImageFormat, Inputs
+from shiftcal.data.image_formats import ImageFormat, check_image_size
+from shiftcal.data.inputs import Inputs
 
 SPEC_FORMS = (
     "a folder with one sub-folder per class; a folder of images; an image list LIST.txt; arrays FILE.npz, "
@@ -64,7 +65,7 @@ class UnknownSpecError(UnknownNameError):
 
     def __init__(self, spec: str, name: str) -> None:
         super().__init__("data set", name, CATALOG)
-        self.args = (f"{self.args[0]} No file or folder {spec!r} exists either. A spec is {SPEC_FORMS}.",)
+        self.args = (f"{self.args[0]} No file or folder {shown(spec)} exists either. A spec is {SPEC_FORMS}.",)
 
 
 def load_domain(
@@ -83,6 +84,8 @@ def load_domain(
         DataUnavailableError: a data set of the catalog that is not there.
         MissingDependencyError: a package that reads the data is not installed.
     """
+    if not isinstance(spec, (str, Path)):
+        raise InvalidInputError(f"expected a spec, got {shown(spec)}. A spec is {SPEC_FORMS}.")
     domain = _load(str(spec).strip(), data_dir, download)
     return domain if image_format is None else _in_format(domain, image_format)
 
@@ -107,8 +110,8 @@ def load_pair(
         DataUnavailableError: a data set of the catalog that is not there.
         MissingDependencyError: a package that reads the data is not installed.
     """
-    if image_size is not None and image_size < 1:
-        raise InvalidInputError(f"expected an image size of at least 1 pixel, got {image_size}")
+    if image_size is not None:
+        check_image_size(image_size)
     source = _checked_source(load_domain(source_spec, data_dir=data_dir, download=download))
     target = load_domain(target_spec, data_dir=data_dir, download=download)
     with_features = "features" in (source.inputs.kind, target.inputs.kind)
@@ -123,12 +126,9 @@ def load_pair(
 
 
 def _load(spec: str, data_dir: str | Path | None, download: bool) -> Domain:
-    for prefix in _UNLABELLED:
-        if spec.startswith(prefix):
-            return _load_unlabelled(spec.removeprefix(prefix), data_dir, download)
-    if not spec:
-        raise InvalidInputError(f"expected data, got an empty spec. A spec is {SPEC_FORMS}.")
-    path = Path(spec).expanduser()
+    if spec.startswith(_UNLABELLED):
+        return _load_unlabelled(spec.partition(":")[2], data_dir, download)
+    path = _as_path(spec)
     if path.is_dir():
         return folder_domain(path, spec)
     chosen = None if path.exists() else _CHOSEN_ARRAYS.fullmatch(spec)
@@ -138,13 +138,15 @@ def _load(spec: str, data_dir: str | Path | None, download: bool) -> Domain:
     if read is not None:
         return read(_existing(spec), spec)
     if path.exists():
-        raise InvalidInputError(f"can't tell what kind of data the file {spec!r} is. A spec is {SPEC_FORMS}.")
+        raise InvalidInputError(f"can't tell what kind of data the file {shown(spec)} is. A spec is {SPEC_FORMS}.")
     return _load_named(spec, data_dir, download)
 
 
 def _load_unlabelled(spec: str, data_dir: str | Path | None, download: bool) -> Domain:
-    path = Path(spec).expanduser()
-    if spec and path.is_dir():
+    if spec.startswith(_UNLABELLED):
+        raise InvalidInputError(f"expected unlabelled: once in a spec, got it again before {shown(spec)}")
+    path = _as_path(spec)
+    if path.is_dir():
         return unlabelled_folder_domain(path, spec)
     domain = _load(spec, data_dir, download)
     return domain.without_labels() if isinstance(domain, LabelledDomain) else domain
@@ -161,14 +163,14 @@ def _load_chosen_arrays(path: Path, mark: str, choice: str, spec: str) -> Domain
             return prefixed_domain(file, choice, spec)
         names = dict(_key_and_name(part, spec) for part in choice.split(","))
         if "x" not in names:
-            raise InvalidInputError(f"{spec!r}: expected x=NAME after '#', got {choice!r}")
+            raise InvalidInputError(f"{shown(spec)}: expected x=NAME after '#', got {shown(choice)}")
         return array_domain(file, ArrayNames(names["x"], names.get("y"), names.get("classes", "classes")), spec)
 
 
 def _key_and_name(part: str, spec: str) -> tuple[str, str]:
     key, mark, name = (piece.strip() for piece in part.partition("="))
     if key not in _ARRAY_KEYS or not mark or not name:
-        raise InvalidInputError(f"{spec!r}: expected x=NAME,y=NAME after '#', got {part!r}")
+        raise InvalidInputError(f"{shown(spec)}: expected x=NAME,y=NAME after '#', got {shown(part)}")
     return key, name
 
 
@@ -182,16 +184,36 @@ def _load_named(spec: str, data_dir: str | Path | None, download: bool) -> Domai
         looks_like_a_path = spec.startswith((".", "~", "/")) or Path(spec).is_absolute()
         if looks_like_a_path or not difflib.get_close_matches(name, CATALOG):
             raise InvalidInputError(
-                f"no file or folder {spec!r}, and no data set of that name. A spec is {SPEC_FORMS}."
+                f"no file or folder {shown(spec)}, and no data set of that name. A spec is {SPEC_FORMS}."
             )
         raise UnknownSpecError(spec, name)
     return load_selection(entry, entry.select(domain, split), data_dir=data_dir, download=download)
 
 
+def _as_path(text: str) -> Path:
+    """The path that a spec may be; that nothing is there is no error yet.
+
+    Raises:
+        InvalidInputError: nothing can be there: too long, a home of nobody, a folder that may not be looked into.
+    """
+    if not text:
+        raise InvalidInputError(f"expected data, got an empty spec. A spec is {SPEC_FORMS}.")
+    try:
+        text.encode()  # what is not UTF-8 could be opened, and then not be written in any result
+        path = Path(text).expanduser()
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInputError(f"can't look for data at {shown(text)}: {reason}. A spec is {SPEC_FORMS}.") from error
+    return path
+
+
 def _existing(path: str) -> Path:
-    found = Path(path).expanduser()
+    found = _as_path(path)
     if not found.is_file():
-        raise InvalidInputError(f"there is no file {path!r}. A spec is {SPEC_FORMS}.")
+        raise InvalidInputError(f"there is no file {shown(path)}. A spec is {SPEC_FORMS}.")
     return found
 
 

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 from torch.utils.data import Dataset
 
-from shiftcal.core.errors import InvalidInputError
-from shiftcal.data.arrays import encode_labels, inputs_from, labels_of_dataset
+from shiftcal.core.errors import InvalidInputError, InvalidTypeError
+from shiftcal.data.arrays import check_kind, encode_labels, inputs_from, labels_of_dataset
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
@@ -101,6 +101,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe = self._recipe()
         inputs, labels = self._source(X, y)
         codes, classes = encode_labels(labels, "y")
+        if len(codes) != len(inputs):
+            raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(codes)} labels")
         target = None
         if X_target is not None:
             target_inputs = self._inputs(X_target, "X_target", reset=False)
@@ -201,13 +203,13 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _recipe(self) -> Recipe:
         seed = self.random_state
-        if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31)
+        if seed is None or isinstance(seed, np.random.RandomState):
+            seed = int(check_random_state(seed).randint(2**31))
         training = {
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "device": self.device,
-            "random_state": int(seed),
+            "random_state": seed,
         }
         further = dict(self.training_options or {})
         doubled = sorted(training.keys() & further.keys())
@@ -232,19 +234,18 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "labels are missing in the source: this classifier requires y to be passed, but the target y is None"
             )
         if _is_table(X):
+            check_kind(X, "X")
             with _as_own_error("X and y"):
-                if _is_list_of_objects(y):
+                if _has_labels_of_other_kinds(y):
                     X = validate_data(self, X, dtype=np.float32)
                 else:
                     X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
                     check_classification_targets(y)
-        inputs = inputs_from(X, "X")
-        if len(y) != len(inputs):
-            raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(y)} labels")
-        return inputs, y
+        return inputs_from(X, "X"), y
 
     def _inputs(self, X: Any, name: str, *, reset: bool) -> Inputs:
         if _is_table(X):
+            check_kind(X, name)
             with _as_own_error(name):
                 X = validate_data(self, X, dtype=np.float32, reset=reset)
         return inputs_from(X, name)
@@ -265,16 +266,32 @@ def _as_own_error(name: str) -> Iterator[None]:
     """Errors of scikit-learn's checks as errors of this library that say which argument is meant."""
     try:
         yield
-    except ValueError as error:
-        raise InvalidInputError(f"{name}: {error}") from error
+    except (InvalidInputError, Warning):
+        raise
+    except Exception as error:  # also of turning an object of the user's own into an array
+        kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
+        raise kind(f"{name}: {error}") from error
 
 
-def _is_list_of_objects(y: Any) -> bool:
-    """Whether NumPy, and so scikit-learn's checks, would make something else of these labels: tuples, mixed types."""
-    if not isinstance(y, (list, tuple)):
+def _has_labels_of_other_kinds(y: Any) -> bool:
+    """Whether NumPy would make something else of these labels, or scikit-learn's checks refuse them.
+
+    That is: labels of several types, and all but text, numbers, and rows of a matrix, which it is to refuse.
+    """
+    is_array = getattr(y, "ndim", None) == 1 and hasattr(y, "dtype")
+    if not isinstance(y, (list, tuple)) and not is_array:
         return False
+    kind = getattr(y.dtype, "kind", "O") if is_array else "O"
+    if kind != "O":
+        return kind not in "biufcUT"
     kinds = {type(label) for label in y}
-    return (len(kinds) > 1 and str in kinds) or any(issubclass(kind, (tuple, frozenset)) for kind in kinds)
+    usual = (str, int, float, complex, np.generic, torch.Tensor, list, np.ndarray)
+    return (
+        (len(kinds) > 1 and str in kinds)
+        or not all(issubclass(kind, usual) for kind in kinds)
+        or bool(kinds & {bytes, np.bytes_})
+        or any(abs(label) >= 2**63 for label in y if type(label) is int)
+    )
 
 
 def _is_table(X: Any) -> bool:

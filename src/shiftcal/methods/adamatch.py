@@ -73,7 +73,7 @@ class AdaMatch(ConsistencyMethod):
 
     weight_decay: float = option(1e-3, "weight decay of all networks", at_least=0)
     threshold: float = option(0.9, "least confidence of a pseudo-label, of that on the source", at_least=0, at_most=1)
-    unlabelled_multiple: int = option(3, "target rows for each source row of a batch", at_least=1)
+    unlabelled_multiple: int = option(3, "target rows for each source row of a batch", at_least=1, at_most=100)
 
     def build(self, blueprint: Blueprint) -> AligningClassifier:
         """A classifier with a memory of class distributions."""

@@ -62,7 +62,7 @@ class AdversarialDiscriminative(Method[TwoEncoderNetwork]):
 
     source_share: float = option(0.5, "share of training before adaptation begins", at_least=0, at_most=1)
     adaptation_learning_rate: float = option(2e-4, "step size of target encoder and discriminator", above=0)
-    domain_hidden: int = option(500, "width of the discriminator", at_least=1)
+    domain_hidden: int = option(500, "width of the discriminator", at_least=1, at_most=65_536)
 
     def build(self, blueprint: Blueprint) -> TwoEncoderNetwork:
         """A classifier, room for its source encoder, and a discriminator."""

@@ -54,7 +54,7 @@ class AdversarialDropout(Method[CriticisedClassifier]):
     needs_target: ClassVar[bool] = True
 
     dropout_rate: float = option(0.5, "probability that a feature is dropped", above=0, below=1)
-    generator_steps: int = option(1, "steps of the backbone after each step of the critic", at_least=1)
+    generator_steps: int = option(1, "steps of the backbone after each step of the critic", at_least=1, at_most=1_000)
     balance_weight: float = option(0.03, "of predicting all classes equally often on the target", at_least=0)
 
     def build(self, blueprint: Blueprint) -> CriticisedClassifier:

@@ -65,7 +65,7 @@ class BayesByBackprop(Method[BayesianClassifier]):
     initial_deviation: float = option(0.01, "of each weight before training", above=0)
     deviation_learning_rate: float = option(1e-2, "step size of the deviations' logarithms", above=0)
     kl_weight: float = option(1e-4, "weight of the divergence from the prior; 1 / source rows is Eq. 2", at_least=0)
-    num_draws: int = option(20, "draws of the weights that a prediction is averaged over", at_least=1)
+    num_draws: int = option(20, "draws of the weights that a prediction is averaged over", at_least=1, at_most=1_000)
 
     def build(self, blueprint: Blueprint) -> BayesianClassifier:
         """A classifier with a Gaussian head."""

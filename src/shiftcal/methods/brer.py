@@ -60,8 +60,10 @@ class RenyiEntropy(ClassBalancedSelfTraining):
     last_portion: float = option(0.6, "of each class to select in the last epoch", above=0, at_most=1)
     entropy: Literal["min", "collision", "shannon"] = option("min", "of target rows: of order infinity, 2 or 1")
     dropout_rate: float = option(0.2, "probability that a feature is dropped", at_least=0, below=1)
-    num_training_draws: int = option(1, "draws of the noise in training", at_least=1)
-    num_draws: int = option(10, "draws, each with its opposite, that a prediction is averaged over", at_least=1)
+    num_training_draws: int = option(1, "draws of the noise in training", at_least=1, at_most=1_000)
+    num_draws: int = option(
+        10, "draws, each with its opposite, that a prediction is averaged over", at_least=1, at_most=1_000
+    )
 
     def build(self, blueprint: Blueprint) -> NoisyClassifier:
         """A classifier with a second head for the noise."""

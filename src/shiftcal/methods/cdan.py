@@ -74,7 +74,7 @@ class ConditionalAdversarial(Method[ConditionalNetwork]):
     needs_target: ClassVar[bool] = True
 
     domain_weight: float = option(1.0, "lambda at the end, of confusing the discriminator", at_least=0)
-    domain_hidden: int = option(1024, "width of the discriminator", at_least=1)
+    domain_hidden: int = option(1024, "width of the discriminator", at_least=1, at_most=65_536)
     entropy_conditioning: bool = option(True, "CDAN+E: samples with sure predictions count more")
 
     def build(self, blueprint: Blueprint) -> ConditionalNetwork:

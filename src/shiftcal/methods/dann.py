@@ -40,7 +40,7 @@ class DomainAdversarial(Method[ClassifierWithDiscriminator]):
     needs_target: ClassVar[bool] = True
 
     domain_weight: float = option(1.0, "lambda at the end, of confusing the discriminator", at_least=0)
-    domain_hidden: int = option(256, "width of the discriminator", at_least=1)
+    domain_hidden: int = option(256, "width of the discriminator", at_least=1, at_most=65_536)
 
     def build(self, blueprint: Blueprint) -> ClassifierWithDiscriminator:
         """A classifier with a discriminator on its features."""

@@ -44,7 +44,7 @@ class Ensemble(nn.Module):
 class DeepEnsemble(Method[Ensemble]):
     """Source-only training of several networks, whose probabilities are averaged."""
 
-    num_members: int = option(5, "networks", at_least=1)
+    num_members: int = option(5, "networks", at_least=1, at_most=1_000)
 
     def build(self, blueprint: Blueprint) -> Ensemble:
         """Classifiers of different initialisation."""

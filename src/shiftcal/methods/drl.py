@@ -41,7 +41,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     ratio_strength: float = option(1.0, "multiplies log R in training and prediction; 0 is R = 1", at_least=0)
     ratio_bound: float = option(1.5, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
-    ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
+    ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)

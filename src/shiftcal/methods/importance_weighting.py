@@ -33,7 +33,7 @@ class ImportanceWeighting(Method[ClassifierWithRatio]):
 
     flattening: float = option(1.0, "exponent of the weights; 0 weights all alike", at_least=0, at_most=1)
     ratio_bound: float = option(10.0, "P_source / P_target stays within 1/bound and bound", above=1)
-    ratio_hidden: int = option(128, "width of the ratio head", at_least=1)
+    ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio head, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio head", above=0)
 

@@ -32,7 +32,7 @@ class MonteCarloDropout(SourceOnly):
     """Dropout on the features in training and, averaged over masks, in prediction."""
 
     dropout_rate: float = option(0.5, "probability that a feature is dropped", above=0, below=1)
-    num_passes: int = option(20, "masks that a prediction is averaged over", at_least=1)
+    num_passes: int = option(20, "masks that a prediction is averaged over", at_least=1, at_most=1_000)
 
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
         """One step of cross-entropy with dropout."""

@@ -50,7 +50,7 @@ class MaximumClassifierDiscrepancy(Method[TwoHeadClassifier]):
 
     needs_target: ClassVar[bool] = True
 
-    generator_steps: int = option(4, "steps of the backbone after each step of the heads", at_least=1)
+    generator_steps: int = option(4, "steps of the backbone after each step of the heads", at_least=1, at_most=1_000)
     balance_weight: float = option(0.01, "of predicting all classes equally often on the target", at_least=0)
 
     def build(self, blueprint: Blueprint) -> TwoHeadClassifier:

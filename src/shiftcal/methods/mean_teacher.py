@@ -63,7 +63,7 @@ class MeanTeacher(Method[TaughtNetwork]):
     needs_target: ClassVar[bool] = True
 
     unlabelled_weight: float = option(100.0, "w at the end, of agreeing with the teacher", at_least=0)
-    unlabelled_multiple: int = option(1, "target rows for each source row of a batch", at_least=1)
+    unlabelled_multiple: int = option(1, "target rows for each source row of a batch", at_least=1, at_most=100)
     teacher_decay: float = option(0.99, "share that the teacher keeps of itself at a step", at_least=0, below=1)
     noise: float = option(0.15, "of the inputs, in their standard deviations", at_least=0)
 

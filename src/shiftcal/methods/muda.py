@@ -43,7 +43,7 @@ class ModelUncertainty(SourceOnly):
     needs_target: ClassVar[bool] = True
 
     dropout_rate: float = option(0.5, "probability that a feature is dropped", above=0, below=1)
-    num_passes: int = option(10, "K, masks that the uncertainty is estimated from", at_least=2)
+    num_passes: int = option(10, "K, masks that the uncertainty is estimated from", at_least=2, at_most=1_000)
     uncertainty_weight: float = option(0.1, "weight of the target's uncertainty", at_least=0)
 
     def build(self, blueprint: Blueprint) -> SteadyClassifier:

@@ -39,7 +39,7 @@ class PseudoLabelling(SourceOnly):
     needs_target: ClassVar[bool] = True
 
     unlabelled_weight: float = option(3.0, "alpha at the end, of the loss on the target", at_least=0)
-    unlabelled_multiple: int = option(1, "target rows for each source row of a batch", at_least=1)
+    unlabelled_multiple: int = option(1, "target rows for each source row of a batch", at_least=1, at_most=100)
 
     @property
     def target_multiple(self) -> int:

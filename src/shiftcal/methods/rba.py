@@ -113,7 +113,7 @@ class BiasAwareNetwork(nn.Module):
 class RobustBiasAware(Method[BiasAwareNetwork]):
     """RBA: logits scaled by the ratio of two Gaussian densities that are not learned with the task."""
 
-    num_components: int = option(8, "principal components that the densities live in", at_least=1)
+    num_components: int = option(8, "principal components that the densities live in", at_least=1, at_most=10_000)
     shrinkage: float = option(0.1, "of each covariance towards a multiple of the identity", at_least=0, at_most=1)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_strength: float = option(1.0, "log R is multiplied by this; 0 is R = 1", at_least=0)

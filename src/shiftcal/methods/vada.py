@@ -75,8 +75,10 @@ class VirtualAdversarial(Method[AdversarialNetwork]):
     source_weight: float = option(1.0, "lambda_s, of smoothness around source inputs", at_least=0)
     target_weight: float = option(1e-2, "lambda_t, of entropy and smoothness on the target", at_least=0)
     radius: float = option(0.063, "root mean square of perturbations, in deviations of the inputs", above=0)
-    domain_hidden: int = option(100, "width of the discriminator", at_least=1)
-    refine_after: int | None = option(None, "steps of VADA before DIRT-T; None: VADA to the end", at_least=1)
+    domain_hidden: int = option(100, "width of the discriminator", at_least=1, at_most=65_536)
+    refine_after: int | None = option(
+        None, "steps of VADA before DIRT-T; None: VADA to the end", at_least=1, at_most=1_000_000_000
+    )
     teacher_weight: float = option(1e-2, "beta, of agreeing with the teacher in DIRT-T", at_least=0)
     teacher_decay: float = option(0.998, "share that the teacher keeps of itself at a step", at_least=0, at_most=1)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from shiftcal.calibrators import calibrator_class
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError, shown
 from shiftcal.core.options import option_names
+from shiftcal.core.plain_yaml import MOST_CHARACTERS, read_yaml
+from shiftcal.data.image_formats import check_image_size
 from shiftcal.methods import method_class
 from shiftcal.training.compositions import resolved_names
 from shiftcal.training.options import TrainingOptions
@@ -52,6 +52,8 @@ class RunConfig:
     training: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.image_size is not None:
+            check_image_size(self.image_size)
         names = resolved_names(self.method, self.calibrator, self.calibrator_options)
         for name, value in zip(("method", "calibrator", "calibrator_options"), names, strict=True):
             object.__setattr__(self, name, value)
@@ -86,7 +88,7 @@ class RunConfig:
         for setting in settings:
             key, separator, text = setting.partition("=")
             if not separator:
-                raise InvalidInputError(f"expected --set key=value, got {setting!r}")
+                raise InvalidInputError(f"expected --set key=value, got {shown(setting)}")
             prefix, _, name = key.rpartition(".")
             changed[_owner_of(name, prefix, owners).field][name] = _parsed(text)
         return replace(self, **changed)
@@ -112,9 +114,10 @@ def read_config(path: Path) -> RunConfig:
     if not path.is_file():
         raise DataUnavailableError(f"no configuration file {str(path)!r}")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, or a date that does not exist
-        raise InvalidInputError(f"{str(path)!r} is not a YAML file: {error}") from error
+        with path.open(encoding="utf-8") as stream:
+            content = read_yaml(stream.read(MOST_CHARACTERS + 1))
+    except ValueError as error:  # also: not UTF-8
+        raise InvalidInputError(f"{str(path)!r} is not a YAML file that can be used: {error}") from error
     return config_from(content, str(path))
 
 
@@ -122,14 +125,14 @@ def config_from(content: Any, where: str) -> RunConfig:
     """A configuration from plain values, each key checked."""
     known = {entry.name for entry in fields(RunConfig)}
     if not isinstance(content, dict) or "source" not in content:
-        raise InvalidInputError(f"{where}: expected a mapping with at least the key 'source', got {content!r}")
+        raise InvalidInputError(f"{where}: expected a mapping with at least the key 'source', got {shown(content)}")
     for key, value in content.items():
         if key not in known:
             raise UnknownNameError(f"key of a run configuration ({where})", key, known)
         accepted, words = _VALUE_TYPES[key]
         # Not isinstance: true and false are no numbers here.
         if type(value) not in accepted:
-            raise InvalidInputError(f"{where}: {key!r} must be {words}. Got {value!r} instead.")
+            raise InvalidInputError(f"{where}: {key!r} must be {words}. Got {shown(value)} instead.")
     return RunConfig(**content)
 
 
@@ -144,7 +147,7 @@ class _Owner(NamedTuple):
 def _owner_of(name: str, prefix: str, owners: Mapping[str, _Owner]) -> _Owner:
     if prefix and prefix not in owners:
         hint = ", and choose a calibrator first" if prefix == "calibrator" else ""
-        raise InvalidInputError(f"expected {' or '.join(owners)} before .{name}{hint}; got {prefix!r}")
+        raise InvalidInputError(f"expected {' or '.join(owners)} before .{name[:50]}{hint}; got {shown(prefix)}")
     asked = {prefix: owners[prefix]} if prefix else owners
     having = [word for word, owner in asked.items() if name in owner.names]
     if not having:
@@ -159,6 +162,6 @@ def _owner_of(name: str, prefix: str, owners: Mapping[str, _Owner]) -> _Owner:
 
 def _parsed(text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+        return read_yaml(text)
+    except InvalidInputError:
         return text

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError
 from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
 from shiftcal.runs.predictions import Predictions, load_predictions, plain_classes
@@ -50,10 +51,7 @@ def _columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
 
 def _export_csv(predictions: Predictions, path: Path) -> None:
     columns = dict(_columns(predictions))
-    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def _export_npz(predictions: Predictions, path: Path) -> None:

@@ -50,7 +50,10 @@ class TrustRule:
     )
     # Fewer rows are told apart by chance.
     fewest_held_out: int = option(
-        10, "held-out rows of classes that the target has; with fewer, a shift is taken for granted", at_least=2
+        10,
+        "held-out rows of classes that the target has; with fewer, a shift is taken for granted",
+        at_least=2,
+        at_most=1_000_000_000,
     )
 
     def shift_degree(self, domain_auc: float | None) -> float:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from shiftcal.calibrators.base import CalibrationData, Judged, State
 from shiftcal.calibrators.estimates import estimate_performance
 from shiftcal.calibrators.target_scaling import TargetScaling
-from shiftcal.core.errors import CheckpointError, InvalidInputError
+from shiftcal.core.errors import CheckpointError, InvalidInputError, shown
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import Inputs
@@ -371,9 +371,15 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
 
 def _plain_labels(classes: tuple[Hashable, ...]) -> list[Any]:
     plain = [label.item() if isinstance(label, np.generic) else label for label in classes]
-    strange = next((label for label in plain if not isinstance(label, (str, int, float, bool, bytes, tuple))), None)
-    if strange is not None:
+    strange = [label for label in plain if not _is_plain(label)]
+    if strange:
         raise InvalidInputError(
-            f"a model with class labels such as {strange!r} can't be saved; expected text, numbers or tuples of them"
+            f"a model with class labels such as {shown(strange[0])} can't be saved; expected text, bytes, numbers or "
+            "tuples of them"
         )
     return plain
+
+
+def _is_plain(label: Any) -> bool:
+    # Not isinstance: an Enum may be an int too, and its class is not in the file.
+    return type(label) in (str, int, float, bool, bytes) or (type(label) is tuple and all(map(_is_plain, label)))

@@ -10,6 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from shiftcal.core.errors import UserCodeError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.inputs import Inputs
 from shiftcal.functional.averaging import log_mean_probabilities
@@ -82,8 +83,12 @@ def observe_rows(
     network.eval()
     parts = []
     for start in progress_bar(range(0, len(rows), _BATCH_SIZE), "predicting"):
-        batch = inputs.fetch(rows[start : start + _BATCH_SIZE])
-        parts.append([value.float().cpu() for value in function(batch.to(device))])
+        chosen = rows[start : start + _BATCH_SIZE]
+        batch = inputs.fetch(chosen)
+        try:
+            parts.append([value.float().cpu() for value in function(batch.to(device))])
+        except UserCodeError as error:
+            raise UserCodeError(f"{error} (among rows {chosen[0]} to {chosen[-1]})") from error.__cause__
     network.train(was_training)
     own = tuple(torch.cat(values) for values in zip(*parts, strict=True))
     if fabric is None or world_size == 1:

@@ -22,23 +22,33 @@ WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
 class TrainingOptions:
     """Options of the engine."""
 
-    epochs: int | None = option(None, f"how many; None: about {DEFAULT_STEPS} steps in all", at_least=1)
-    epoch_steps: int | None = option(None, "steps of an epoch; None: one pass over the source", at_least=1)
+    epochs: int | None = option(
+        None, f"how many; None: about {DEFAULT_STEPS} steps in all", at_least=1, at_most=1_000_000
+    )
+    epoch_steps: int | None = option(
+        None, "steps of an epoch; None: one pass over the source", at_least=1, at_most=1_000_000
+    )
     initial_run: str | None = option(None, "folder of a finished run whose classifier training starts from")
     label_budget: int | None = option(
-        None, "at most so many labelled source rows, as many of each class as can be; None: all", at_least=1
+        None,
+        "at most so many labelled source rows, as many of each class as can be; None: all",
+        at_least=1,
+        at_most=10**9,
     )
     batch_size: int = option(
-        64, "source rows in a batch (over all processes); target rows: as many, or a multiple", at_least=1
+        64,
+        "source rows in a batch (over all processes); target rows: as many, or a multiple",
+        at_least=1,
+        at_most=65_536,
     )
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
-    random_state: int = option(0, "seed of everything random", at_least=0)
+    random_state: int = option(0, "seed of everything random", at_least=0, at_most=2**32 - 1)
     precision: Literal["fp32", "bf16"] = option("fp32", "bf16 computes in mixed bfloat16")
     gradient_clip: float | None = option(None, "largest gradient norm of an optimiser's parameters", above=0)
     validation_fraction: float = option(
         0.1, "share of each source class held out for calibrators and the report", at_least=0, below=1
     )
-    num_workers: int = option(0, "processes that load image files", at_least=0)
+    num_workers: int = option(0, "processes that load image files", at_least=0, at_most=64)
     horizontal_flip: bool | Literal["auto"] = option(
         "auto", "whether random views may be mirrored; auto: unless all classes are single characters, as digits are"
     )

@@ -11,7 +11,7 @@ from torch import nn
 from shiftcal.calibrators import calibrator_class
 from shiftcal.calibrators.base import Calibrator
 from shiftcal.core import options
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError, shown
 from shiftcal.methods import method_class
 from shiftcal.methods.base import Method
 from shiftcal.methods.networks.backbones import BackboneSpec
@@ -47,9 +47,9 @@ class Recipe:
         """A recipe from names and plain values, each of them checked; a composition may stand for the method."""
         for what, name in (("method", method), ("calibrator", calibrator)):
             if not isinstance(name, str | None) or (what == "method" and name is None):
-                raise InvalidInputError(f"{what} must be a name. Got {name!r} instead.")
+                raise InvalidInputError(f"{what} must be a name. Got {shown(name)} instead.")
         if not isinstance(backbone, (str, nn.Module)):
-            raise InvalidInputError(f"backbone must be a name or an nn.Module. Got {backbone!r} instead.")
+            raise InvalidInputError(f"backbone must be a name or an nn.Module. Got {shown(backbone)} instead.")
         method, calibrator, calibrator_options = resolved_names(method, calibrator, calibrator_options)
         return cls(
             method,
@@ -93,5 +93,5 @@ def _build_calibrator(name: str | None, calibrator_options: Mapping[str, Any] | 
     if name is not None:
         return options.build(calibrator_class(name), calibrator_options, owner=f"calibrator {name!r}")
     if calibrator_options:
-        raise InvalidInputError(f"expected a calibrator for calibrator_options {calibrator_options!r}, got none")
+        raise InvalidInputError(f"expected a calibrator for calibrator_options {shown(calibrator_options)}, got none")
     return None

@@ -3,14 +3,29 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from shiftcal.runs.reporting import Cell, RunContents, comparison_table, write_report
 
 ATTACK = "<img src=x onerror='window.injected = true'>"
+ATTACKS = (
+    ATTACK,
+    "<script>window.injected = true</script>",
+    "</title></style><script>window.injected = true</script>",
+    '" onmouseover="window.injected = true" autofocus onfocus="window.injected = true',
+    "<svg/onload=window.injected=true>",
+    "javascript:window.injected=true",
+    "{{ 7 * 7 }}{% raw %}${7*7}",
+    "<base href=//evil.example><form action=//evil.example><iframe srcdoc='<script>top.injected=1</script>'>",
+    "<style>*{display:none}</style>",
+    "<!-- <![CDATA[ ]]>",
+    "\u202egnp.exe\u2066",
+)
 SIDES = ("scroll", "client")
 FLAGS = (
     "--headless=new",
@@ -50,7 +65,21 @@ def reports(tmp_path_factory: pytest.TempPathFactory, make_run: Callable[..., Ru
     names = tuple(f"a class of a rather long name {index}" for index in range(65))
     cells = [Cell(task, method, 0, {"accuracy": 0.5}) for task in ("a", "b") for method in ("drl", ATTACK)]
     several = [make_run(), make_run(ATTACK, shifted=False), make_run("x" * 300, labelled=False)]
-    paths = {name: folder / f"{name}.html" for name in ("one", "several")}
+    paths = {name: folder / f"{name}.html" for name in ("one", "several", "hostile")}
+    hostile = make_run(ATTACKS[3], num_classes=len(ATTACKS), classes=ATTACKS)
+    hostile = replace(
+        hostile,
+        card={attack: {attack: [attack]} for attack in ATTACKS},
+        verdicts=ATTACKS,
+        history=[{"epoch": 1, ATTACK: 1.0}],
+        target=replace(hostile.target, ids=np.resize(ATTACKS, len(hostile.target))),
+    )
+    write_report(
+        [hostile, make_run(ATTACKS[2])],
+        paths["hostile"],
+        title=" ".join(ATTACKS),
+        table=comparison_table([Cell(attack, attack, 0, {"accuracy": 0.5}) for attack in ATTACKS]),
+    )
     write_report([make_run(num_inputs=300, num_classes=65, classes=names, image_side=96)], paths["one"], title="One")
     write_report(several, paths["several"], title="y" * 300, table=comparison_table(cells))
     return paths
@@ -80,6 +109,33 @@ def test_nothing_is_broken_fetched_or_too_wide(browser: Any, reports: dict[str, 
     fetched = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert [address for address in fetched if not address.startswith("data:")] == []
     assert browser.execute_script("return window.injected === undefined")
+
+
+def test_names_from_files_are_text_and_nothing_else(browser: Any, reports: dict[str, Path]) -> None:
+    show(browser, reports["hostile"], 1280)
+    browser.execute_script("document.querySelectorAll('details').forEach(box => box.open = true)")
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return window.injected === undefined")
+    assert browser.title == " ".join(" ".join(ATTACKS).split())
+    assert browser.execute_script("return document.querySelectorAll('style').length") == 1
+    foreign = "script, iframe, form, base, svg, object, embed, [onerror], [onload], [onfocus], [onmouseover], [style]"
+    assert browser.find_elements("css selector", foreign) == []
+    shown = browser.execute_script("return document.body.textContent")
+    assert [attack for attack in ATTACKS if attack not in shown] == []
+    assert "49" not in browser.find_element("css selector", "h1").text
+
+
+def test_the_content_policy_stops_what_would_get_through(
+    browser: Any, reports: dict[str, Path], tmp_path: Path
+) -> None:
+    """A second line of defence: the page with a script, a style and a picture from elsewhere put into it."""
+    page = reports["one"].read_text(encoding="utf-8")
+    added = f"<script>window.injected = true</script>{ATTACK}<style>h1 {{ display: none }}</style>"
+    (tmp_path / "changed.html").write_text(page.replace("<main>", f"{added}<main>"), encoding="utf-8")
+    show(browser, tmp_path / "changed.html", 1280)
+    assert browser.execute_script("return window.injected === undefined")
+    assert browser.find_element("css selector", "h1").is_displayed()
+    assert sum("Content Security Policy" in entry["message"] for entry in browser.get_log("browser")) >= 3
 
 
 def test_dark_readers_get_a_dark_page_with_white_figures(browser: Any, reports: dict[str, Path]) -> None:

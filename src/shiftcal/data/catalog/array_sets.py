@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from shiftcal.core.array_reading import open_array_file
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.data.array_files import open_array_file, prefixed_domain
+from shiftcal.data.array_files import prefixed_domain
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.image_files import Domain

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from shiftcal.core.array_reading import Array
 from shiftcal.core.errors import DataUnavailableError
 from shiftcal.core.vision_guard import import_torchvision
-from shiftcal.data.array_files import Array, array_inputs, encode_array_labels
+from shiftcal.data.array_files import array_inputs, encode_array_labels
 from shiftcal.data.catalog.array_sets import joined
 from shiftcal.data.catalog.entries import Selection, Source, parts_of
 from shiftcal.data.domains import LabelledDomain

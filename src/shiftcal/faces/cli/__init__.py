@@ -54,14 +54,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)
         return _INTERRUPTED
     except ShiftcalError as error:
-        print(f"shiftcal: {error}", file=sys.stderr)
+        print(f"shiftcal: {_printable(error)}", file=sys.stderr)
         return _INPUT_ERROR
     except KeyboardInterrupt:
         print("\nshiftcal: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         sys.stderr.close()
+    except OSError as error:  # of a path that no file can have, that may not be looked at, on a disk that fails
+        print(f"shiftcal: {_printable(error)}", file=sys.stderr)
+        return _INPUT_ERROR
     return 0
+
+
+def _printable(error: Exception) -> str:
+    """A message in which names from files can't steer the terminal, nor fail to be encoded."""
+    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in str(error))
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 SPEC_HELP = "a folder, an image list, an npz/npy file or a catalog name (`shiftcal list datasets`)"
+_MOST = 10_000
 
 
 def declare_settings(
@@ -40,10 +41,12 @@ def declare_json(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text}")
+    """A whole number of at least 1 and not beyond all measure."""
+    value = int(text) if text.isdecimal() and len(text) <= len(str(_MOST)) else 0
+    if not 1 <= value <= _MOST:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number of at least 1 and at most {_MOST:,}, got {text[:50]}"
+        )
     return value
 
 

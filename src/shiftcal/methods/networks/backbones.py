@@ -12,13 +12,20 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, UnknownNameError
+from shiftcal.core.errors import (
+    DataUnavailableError,
+    InvalidInputError,
+    MissingDependencyError,
+    UnknownNameError,
+    user_code,
+)
 from shiftcal.core.vision_guard import import_timm
 from shiftcal.methods.networks.wide_resnet import parse_wide_resnet
 
@@ -55,9 +62,11 @@ class Backbone(nn.Module):
         statistics: InputStatistics,
         *,
         dense_width: int | None = None,
+        is_users: bool = False,
     ) -> None:
         super().__init__()
         self.body = body
+        self._is_users = is_users
         self.takes_images = len(input_shape) == 3
         # One number per feature or channel, shaped to broadcast over a batch.
         broadcast = (1, -1) + (1,) * (len(input_shape) - 1)
@@ -70,7 +79,9 @@ class Backbone(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features (N, feature_dim)."""
-        features: Tensor = self.body((inputs - self.mean) / self.deviation)
+        normalised = (inputs - self.mean) / self.deviation
+        with user_code(f"the backbone {type(self.body).__name__}") if self._is_users else nullcontext():
+            features: Tensor = self.body(normalised)
         return features.flatten(1)
 
 
@@ -133,7 +144,7 @@ def build_backbone(spec: BackboneSpec, input_shape: InputShape, statistics: Inpu
         DataUnavailableError: pretrained weights can't be fetched.
     """
     if isinstance(spec, nn.Module):
-        return Backbone(copy.deepcopy(spec), input_shape, statistics)
+        return Backbone(copy.deepcopy(spec), input_shape, statistics, is_users=True)
     name, dense_width = _name_and_width(str(resolve_backbone(spec, input_shape)))
     body = _body_by_name(name, input_shape)
     statistics = _pretrained_statistics(name, body, input_shape) or statistics
@@ -242,4 +253,6 @@ def _probe_feature_dim(backbone: Backbone, input_shape: InputShape) -> int:
         raise InvalidInputError(f"the backbone can't take inputs of shape {input_shape}: {error}") from error
     finally:
         backbone.train(was_training)
+    if len(features) != 2:
+        raise InvalidInputError(f"expected the backbone to give a row for each input, got {len(features)} for 2")
     return int(features.shape[1])

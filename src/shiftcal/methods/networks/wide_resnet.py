@@ -7,15 +7,16 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError, shown
 
 
 def parse_wide_resnet(name: str) -> Callable[[tuple[int, ...]], nn.Module]:
     """Builder for `wrn-DEPTH-WIDTH`, depth = 6 n + 4."""
-    match = re.fullmatch(r"wrn-(\d+)-(\d+)", name)
+    match = re.fullmatch(r"wrn-([0-9]{2,3})-([0-9]{1,2})", name)
     if match is None or int(match[1]) < 10 or (int(match[1]) - 4) % 6 or int(match[2]) < 1:
         raise InvalidInputError(
-            f"expected a WideResNet as wrn-DEPTH-WIDTH with DEPTH = 10, 16, 22, 28, ... and WIDTH >= 1, got {name!r}"
+            "expected a WideResNet as wrn-DEPTH-WIDTH with DEPTH = 10, 16, 22, 28, ... (below 1,000), WIDTH 1 to 99, "
+            f"got {shown(name)}"
         )
     blocks, width = (int(match[1]) - 4) // 6, int(match[2])
     return lambda input_shape: _wide_resnet(input_shape[0], blocks, width)

@@ -78,7 +78,7 @@ class ConsistencySettings:
     schedule: Schedule = option("cosine-7/16", "fall of the step sizes; as published, to a fifth")
     ema_decay: float = option(0.999, "of the average of the weights that predicts; 0: off", at_least=0, below=1)
     unlabelled_weight: float = option(1.0, "w, of the loss on the target", at_least=0)
-    unlabelled_multiple: int = option(7, "target rows for each source row of a batch", at_least=1)
+    unlabelled_multiple: int = option(7, "target rows for each source row of a batch", at_least=1, at_most=100)
 
     @property
     def target_multiple(self) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import written_whole
 from shiftcal.runs.comparison.plan import Folders
@@ -77,7 +77,5 @@ def find_cells(out: Path) -> Folders:
 
 def _write_csv(path: Path, cells: Sequence[Cell]) -> None:
     names = list(dict.fromkeys(name for cell in cells for name in cell.metrics))
-    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["task", "method", "seed", *names])
-        writer.writerows([c.task, c.method, c.seed, *(c.metrics.get(name, "") for name in names)] for c in cells)
+    rows = ([c.task, c.method, c.seed, *(c.metrics.get(name, "") for name in names)] for c in cells)
+    write_csv(path, ["task", "method", "seed", *names], rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NamedTuple
@@ -61,8 +63,11 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": _percent, "number": _number, "whole": _whole}
+    style = environment.get_template("report.css").render()
     return environment.get_template("report.html.j2").render(
         title=title,
+        style=Markup(style),
+        content_policy=content_policy(style),
         version=version("shiftcal"),
         # `as_html` escapes every name itself.
         comparison=Markup(as_html(table)) if table else None,
@@ -71,6 +76,12 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
         headline=headline(runs, table),
         **(_run_parts(runs) if runs else {}),
     )
+
+
+def content_policy(style: str) -> str:
+    """What a browser may load for a page: pictures that it holds itself and this very style, nothing else."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:

@@ -36,7 +36,7 @@ class DensityRatioEstimator(ABC):
 
     bound: float = option(1000.0, "the ratio is clipped to [1/bound, bound]", above=1)
     num_components: int | None = option(
-        None, "project on so many principal components first; None: keep all features", at_least=1
+        None, "project on so many principal components first; None: keep all features", at_least=1, at_most=10_000
     )
 
     def fit(self, source_features: Array, target_features: Array, *, seed: int = 0) -> FittedDensityRatio:

@@ -68,12 +68,12 @@ class KernelDensity(DensityRatioEstimator):
     """Ratio of two kernel density estimates; good for up to about five features of any distribution."""
 
     num_components: int | None = option(
-        5, "project on so many principal components first; None: keep all features", at_least=1
+        5, "project on so many principal components first; None: keep all features", at_least=1, at_most=10_000
     )
     bandwidth: Literal["cross-validated", "scott"] = option(
         "cross-validated", "by leave-one-out domain loss, or by Scott's rule"
     )
-    max_rows: int = option(3000, "rows of a domain that are used, at random", at_least=10)
+    max_rows: int = option(3000, "rows of a domain that are used, at random", at_least=10, at_most=10_000)
 
     def fit_log_ratio(self, source: FloatArray, target: FloatArray, generator: np.random.Generator) -> LogRatio:
         """Bandwidths of both domains."""

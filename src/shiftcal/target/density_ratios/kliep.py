@@ -47,7 +47,7 @@ class KLIEP(DensityRatioEstimator):
     """Ratio as a mixture of kernels with the largest source likelihood; good for a few features."""
 
     width: float | None = option(None, "of the kernels, in deviations of a feature; None: cross-validated", above=0)
-    num_kernels: int = option(100, "source points that carry a kernel, at random", at_least=1)
+    num_kernels: int = option(100, "source points that carry a kernel, at random", at_least=1, at_most=10_000)
     constant: bool = option(False, "whether a constant is added to the kernels")
     num_folds: int = option(5, "folds of the cross-validation", at_least=2, at_most=10)
 

@@ -28,7 +28,7 @@ class LeastSquaresOptions:
 
     width: float | None = option(None, "of the kernels, in deviations of a feature; None: cross-validated", above=0)
     penalty: float | None = option(None, "of the coefficients; None: cross-validated", above=0)
-    num_kernels: int = option(100, "source points that carry a kernel, at random", at_least=1)
+    num_kernels: int = option(100, "source points that carry a kernel, at random", at_least=1, at_most=10_000)
     num_folds: int = option(5, "folds of the cross-validation", at_least=2, at_most=10)
 
 

@@ -29,12 +29,12 @@ from shiftcal.target.density_ratios.base import DensityRatioEstimator, LogRatio
 class Network(DensityRatioEstimator):
     """Domain classifier with early stopping; good for thousands of rows and ratios that are not linear."""
 
-    hidden_features: int = option(64, "width of the two hidden layers", at_least=1)
+    hidden_features: int = option(64, "width of the two hidden layers", at_least=1, at_most=65_536)
     learning_rate: float = option(1e-3, "of AdamW", above=0)
     weight_decay: float = option(0.01, "of AdamW", at_least=0)
-    batch_size: int = option(128, "rows of each domain in a batch", at_least=1)
-    max_epochs: int = option(100, "passes over the smaller domain", at_least=1)
-    patience: int = option(8, "epochs without a better held-out loss before it stops", at_least=1)
+    batch_size: int = option(128, "rows of each domain in a batch", at_least=1, at_most=65_536)
+    max_epochs: int = option(100, "passes over the smaller domain", at_least=1, at_most=100_000)
+    patience: int = option(8, "epochs without a better held-out loss before it stops", at_least=1, at_most=100_000)
     held_out_share: float = option(0.2, "of each domain, for the choice of the epoch", above=0, below=1)
 
     def fit_log_ratio(self, source: FloatArray, target: FloatArray, generator: np.random.Generator) -> LogRatio:

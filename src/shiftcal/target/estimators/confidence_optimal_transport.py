@@ -24,7 +24,7 @@ from shiftcal.target.sampling import sampled_rows
 class ConfidenceOptimalTransport(AccuracyEstimator):
     """Mean confidence if target rows had to have labels as frequent as on the source (COT)."""
 
-    most_rows: int = option(1000, "of each domain: the transport takes cubic time", at_least=10)
+    most_rows: int = option(1000, "of each domain: the transport takes cubic time", at_least=10, at_most=10_000)
 
     def estimate(self, evidence: ShiftEvidence) -> float:
         """As the module says."""

@@ -32,7 +32,9 @@ _NUM_FOLDS = 4
 class SecondModelAgreement(AccuracyEstimator):
     """Held-out accuracy, less what a second model's agreement loses from source to target (GDE)."""
 
-    most_rows: int = option(2_000, "of each domain that second models learn from and are asked about", at_least=10)
+    most_rows: int = option(
+        2_000, "of each domain that second models learn from and are asked about", at_least=10, at_most=10_000
+    )
 
     def estimate(self, evidence: ShiftEvidence) -> float:
         """As the module says."""
