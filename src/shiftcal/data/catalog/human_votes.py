@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftcal.core.array_reading import open_array_file, read_array_file
 from shiftcal.core.errors import DataUnavailableError
 from shiftcal.data.catalog.roots import data_roots
 
@@ -24,7 +25,9 @@ def read_votes(data_dir: str | Path | None = None) -> NDArray[np.float64]:
     places = [root / name for root in data_roots(data_dir) for name in _FILES]
     for path in places:
         if path.is_file():
-            loaded = np.load(path, allow_pickle=False)
-            return np.asarray(loaded["counts"] if path.suffix == ".npz" else loaded, dtype=np.float64)
+            if path.suffix == ".npy":
+                return read_array_file(path).astype(np.float64)
+            with open_array_file(path) as file:
+                return file["counts"].astype(np.float64)
     listed = "".join(f"\n  - {path}" for path in places)
     raise DataUnavailableError(f"the votes of CIFAR-10H are not there. Looked for:{listed}\nTo get them: {_HOMEPAGE}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import subprocess
@@ -12,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import shiftcal
+from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import written_whole
 from shiftcal.runs.comparison import ComparisonPlan, run_comparison
@@ -50,7 +50,9 @@ def reproduce(
     rows = reproduction.rows(cells_of(plan, runs))
     if not rows:
         raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
-    _write_csv(out / f"{reproduction.name}.csv", rows)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = ([_written(row.get(name, "")) for name in names] for row in rows)
+    write_csv(out / f"{reproduction.name}.csv", names, lines)
     with written_whole(out / f"{reproduction.name}.svg") as temporary:
         temporary.write_bytes(as_svg(reproduction.draw, rows))
     facts = made_with(plan, scale)
@@ -83,14 +85,6 @@ def _commit() -> str | None:
         return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def _write_csv(path: Path, rows: Sequence[Row]) -> None:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with written_whole(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _written(value) for name, value in row.items()} for row in rows)
 
 
 def _written(value: str | int | float) -> str:
