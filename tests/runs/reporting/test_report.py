@@ -10,6 +10,8 @@ from shiftcal.core.errors import InvalidInputError, OutputError
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting import Cell, RunContents, comparison_table, write_report
+from shiftcal.runs.reporting.figures.confusion import confusion_info
+from shiftcal.runs.reporting.row_tables import row_tables
 
 ATTACK = "<script>window.injected = true</script>"
 VOID = {"meta", "link", "img", "br"}
@@ -97,11 +99,14 @@ def test_names_of_users_are_escaped(tmp_path: Path, make_run: Callable[..., RunC
 
 
 @pytest.mark.usefixtures("_undrawn")
-def test_without_target_labels_one_line_stands_for_what_needs_them(
+def test_without_target_labels_what_needs_them_is_left_out(
     tmp_path: Path, make_run: Callable[..., RunContents]
 ) -> None:
     page = report(tmp_path, make_run(labelled=False))
-    assert page.text.count("The target has no labels, so") == 4
+    assert page.text.count("no labels, so what needs them is left out") == 1
+    assert not {"confusion"} & set(page.attributes("section", "id"))
+    assert "Surest wrong" not in page.text
+    assert "Most shifted" in page.text
     assert "no labels were given that could confirm it" in page.text
     assert "✓ right" not in page.text
 
@@ -111,7 +116,7 @@ def test_without_shift_there_is_a_line_instead_of_a_histogram(
     tmp_path: Path, make_run: Callable[..., RunContents]
 ) -> None:
     page = report(tmp_path, make_run(shifted=False))
-    assert page.text.count("No shift is modelled") == 3
+    assert page.text.count("No shift is modelled") == 2
     assert not any("density ratio" in words for words in page.attributes("img", "alt"))
     assert "Most confident" in page.text
 
@@ -119,8 +124,9 @@ def test_without_shift_there_is_a_line_instead_of_a_histogram(
 @pytest.mark.usefixtures("_undrawn")
 def test_nothing_recorded(tmp_path: Path, make_run: Callable[..., RunContents]) -> None:
     page = report(tmp_path, replace(make_run(image_side=None), history=[], card={}))
-    for line in ("No training history was recorded.", "No pictures were kept", "The card is empty."):
+    for line in ("No training history was recorded.", "The card is empty."):
         assert line in page.text
+    assert "examples" not in page.attributes("section", "id")
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -128,6 +134,22 @@ def test_notes_name_the_runs_that_they_are_about(tmp_path: Path, make_run: Calla
     page = report(tmp_path, make_run(), make_run("erm", shifted=False))
     assert "erm: No shift is modelled" in page.text
     assert "Of 2 runs, " in page.text
+
+
+def test_single_rows_that_deserve_a_look(tmp_path: Path, binary: Callable[..., Predictions]) -> None:
+    """The surest of those that are wrong, and the least source-like, in order."""
+    found = binary([0.9, 0.2, 0.7, 0.6], [1, 0, 1, 0])
+    tables = row_tables(replace(found, density_ratio=np.array([0.5, 2.0, 0.1, 1.0])), models_shift=True, count=2)
+    assert tables is not None
+    assert [row.confidence for row in tables.surest_wrong] == [0.9, 0.8]
+    assert [row.density_ratio for row in tables.most_shifted] == [0.1, 0.5]
+    assert row_tables(binary([0.9], [0]), models_shift=False) is None
+
+
+def test_the_confusion_matrix_by_hand(binary: Callable[..., Predictions]) -> None:
+    info = confusion_info(binary([0.9, 0.2, 0.7, 0.6], [0, 0, 1, 0]))
+    assert info is not None
+    np.testing.assert_allclose(info.shares, np.array([[2 / 3, 1 / 3], [1, 0]]))
 
 
 @pytest.mark.parametrize(("num_inputs", "num_classes"), [(1, 2), (20, 2), (20, 100)])
@@ -153,7 +175,7 @@ def test_a_table_alone_is_a_report(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "report.html"
     write_report([], path, title="Table", table=comparison_table([Cell("task", ATTACK, 0, {"accuracy": 0.5})]))
     page = Page(path.read_text(encoding="utf-8"))
-    assert page.attributes("section", "id") == ["comparison"]
+    assert page.attributes("section", "id") == ["by-task", "comparison"]
     assert "script" not in {tag for tag, _ in page.tags}
 
 
@@ -188,8 +210,8 @@ def test_learning_curves_of_a_comparison_are_means_by_method(tmp_path: Path) -> 
     table = comparison_table([Cell("task", "drl", 0, {"accuracy": 0.5})])
     write_report([], tmp_path / "report.html", title="x", table=table, curves={**curves, ("other", "drl", 0): CURVE})
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert page.attributes("section", "id") == ["comparison", "learning-curves"]
-    assert [address[1:] for address in page.attributes("a", "href")] == ["comparison", "learning-curves"]
+    assert page.attributes("section", "id") == ["by-task", "comparison", "learning-curves"]
+    assert [address[1:] for address in page.attributes("a", "href")] == ["by-task", "comparison", "learning-curves"]
     assert "Accuracy % ↑ on the target by epoch; at the end: drl 60" in page.attributes("img", "alt")
     assert "erm: No seed has a curve for every task." in page.text
 
@@ -219,5 +241,4 @@ def test_pseudo_labels_have_a_section_where_there_are_any(
     first, second = (words for words in page.attributes("img", "alt") if "by round" in words)
     assert "25.0 % of them right in truth" in first
     assert "80.0 % of them right by its own estimate" in second
-    assert "crst: The target has no labels, so how many pseudo-labels are right is not known." in page.text
     assert "pseudo-labels" not in report(tmp_path, make_run()).attributes("section", "id")

@@ -53,8 +53,10 @@ def write_tables(
         for (task, method, seed), folder in folders.items()
         if (task, seed) == (shown_task, shown_seed)
     ]
-    title = f"Comparison; in detail: {shown_task.replace(SEPARATOR, ' → ')}, seed {shown_seed}"
-    write_report(shown, report or out / "report.html", title=title, table=table, curves=curves)
+    tasks, methods = ({key[place] for key in folders} for place in (0, 1))
+    title = f"{len(methods)} methods on {len(tasks)} task{'s' if len(tasks) > 1 else ''}"
+    detail = f"{shown_task.replace(SEPARATOR, ' → ')}, seed {shown_seed}"
+    write_report(shown, report or out / "report.html", title=title, table=table, curves=curves, detail=detail)
     return table
 
 

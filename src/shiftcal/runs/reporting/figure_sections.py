@@ -8,7 +8,9 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from shiftcal.runs.reporting.contents import CellCurves, Curve, RunContents
+from shiftcal.runs.reporting.figures.by_task import by_task_info, draw_by_task
 from shiftcal.runs.reporting.figures.confidence import HistogramInfo, confidence_info, draw_confidence
+from shiftcal.runs.reporting.figures.confusion import confusion_info, draw_confusion
 from shiftcal.runs.reporting.figures.density_ratio import density_ratio_info, draw_density_ratio
 from shiftcal.runs.reporting.figures.drawing import as_data_uri
 from shiftcal.runs.reporting.figures.history import draw_history, history_info
@@ -21,6 +23,7 @@ from shiftcal.runs.reporting.figures.risk_coverage import (
     draw_risk_coverage_of_runs,
     risk_coverage_info,
 )
+from shiftcal.runs.reporting.tables import ComparisonTable
 
 NO_SHIFT = "No shift is modelled: the density ratio is 1 everywhere."
 _CURVES_ARE_OF = (
@@ -67,20 +70,14 @@ def notes_once(runs: Sequence[RunContents], notes: Sequence[tuple[str, str]]) ->
     return tuple(lines)
 
 
-def missing_labels(domain: str, consequence: str) -> str:
-    """The line that stands for whatever needs labels of `domain`."""
-    return f"The {domain} has no labels, so {consequence}."
-
-
 def reliability_section(runs: Sequence[RunContents]) -> FigureSection:
     """One diagram per run and domain, a row per run."""
-    rows, notes = [], []
+    rows = []
     for run in runs:
         figures = []
         for domain, predictions in run.domains:
             info = reliability_info(predictions, domain)
             if info is None:
-                notes.append((run.name, missing_labels(domain, "what the model says there can't be checked")))
                 continue
             words = f"{domain}, ECE {info.calibration_error:.3f}"
             alternative = f"Reliability diagram of {run.name} on the {words}, {len(info.num_inputs)} bins with inputs"
@@ -92,7 +89,7 @@ def reliability_section(runs: Sequence[RunContents]) -> FigureSection:
         "that is right as often as the model says; a hatched part below the line is over-confidence, one above it "
         "under-confidence."
     )
-    return FigureSection("reliability", "Reliability", explanation, tuple(rows), notes_once(runs, notes))
+    return FigureSection("reliability", "Reliability", explanation, tuple(rows), ())
 
 
 def distribution_section(runs: Sequence[RunContents]) -> FigureSection:
@@ -141,8 +138,6 @@ def ratio_accuracy_section(runs: Sequence[RunContents]) -> FigureSection:
         if not run.models_shift:
             notes.append((run.name, NO_SHIFT))
             continue
-        if run.target.labels is None:
-            notes.append((run.name, missing_labels("target", "its accuracy is not known")))
         candidates = (ratio_accuracy_info(predictions, domain) for domain, predictions in run.domains)
         infos = tuple(info for info in candidates if info is not None)
         if infos:
@@ -161,12 +156,10 @@ def ratio_accuracy_section(runs: Sequence[RunContents]) -> FigureSection:
 
 def risk_coverage_section(runs: Sequence[RunContents]) -> FigureSection:
     """One figure per run, after one that compares the runs on the target if there are several."""
-    figures, notes = [], []
+    figures = []
     for run in runs:
         candidates = ((domain, risk_coverage_info(predictions, domain)) for domain, predictions in run.domains)
         infos = tuple((domain, info) for domain, info in candidates if info is not None)
-        if run.target.labels is None:
-            notes.append((run.name, missing_labels("target", "its errors are not known")))
         if infos:
             areas = ", ".join(f"area {info.area:.3f} on the {domain}" for domain, info in infos)
             alternative = f"Risk-coverage curves of {run.name}: {areas}"
@@ -181,7 +174,7 @@ def risk_coverage_section(runs: Sequence[RunContents]) -> FigureSection:
         "Risk and coverage",
         explanation,
         ((*_runs_on_target(runs), *figures),),
-        notes_once(runs, notes),
+        (),
     )
 
 
@@ -199,10 +192,8 @@ def pseudo_labels_section(runs: Sequence[RunContents]) -> FigureSection | None:
     infos = [(run, info) for run in runs if (info := pseudo_labels_info(run)) is not None]
     if not infos:
         return None
-    rows, notes = [], []
+    rows = []
     for run, info in infos:
-        if info.true_precision is None:
-            notes.append((run.name, missing_labels("target", "how many pseudo-labels are right is not known")))
         precision = info.estimated_precision if info.true_precision is None else info.true_precision
         words = "by its own estimate" if info.true_precision is None else "in truth"
         by_round = (
@@ -222,7 +213,7 @@ def pseudo_labels_section(runs: Sequence[RunContents]) -> FigureSection | None:
         "no longer change have settled, and a class that is missing in the last round will not come back by itself "
         "(dashed: all classes alike)."
     )
-    return FigureSection("pseudo-labels", "Pseudo-labels", explanation, tuple(rows), notes_once(runs, notes))
+    return FigureSection("pseudo-labels", "Pseudo-labels", explanation, tuple(rows), ())
 
 
 def learning_curve_section(runs: Sequence[RunContents]) -> FigureSection | None:
@@ -233,6 +224,30 @@ def learning_curve_section(runs: Sequence[RunContents]) -> FigureSection | None:
     notes = [(run.name, "No learning curve was recorded.") for run in runs if not run.learning_curve]
     explanation = f"Metrics of the target after each epoch of training, {_CURVES_ARE_OF}."
     return FigureSection("learning-curve", "Learning curve", explanation, (figures,), notes_once(runs, notes))
+
+
+def by_task_section(table: ComparisonTable) -> FigureSection | None:
+    """One picture of every method on every task; None where there is nothing to draw."""
+    info = by_task_info(table)
+    if info is None:
+        return None
+    words = f"{len(info.methods)} methods on {len(table.blocks)} lines of tasks"
+    figure = PlacedFigure(as_data_uri(draw_by_task, info), f"Metrics of {words}", "Every method on every task")
+    explanation = "Means over seeds on the target; the arrow beside a metric points to where better is."
+    return FigureSection("by-task", "All tasks", explanation, ((figure,),), ())
+
+
+def confusion_section(runs: Sequence[RunContents]) -> FigureSection:
+    """A matrix for each run whose target has labels."""
+    figures = []
+    for run in runs:
+        info = confusion_info(run.target)
+        if info is not None:
+            alternative = f"Confusion matrix of {run.name} on the target"
+            caption = captioned(run, runs, "target, per cent of each true class")
+            figures.append(PlacedFigure(as_data_uri(draw_confusion, info), alternative, caption))
+    explanation = "Which classes are taken for which: a column that is dark away from the diagonal swallows others."
+    return FigureSection("confusion", "Confusion", explanation, (tuple(figures),), ())
 
 
 def mean_curves_section(curves: CellCurves) -> FigureSection | None:

@@ -17,11 +17,12 @@ from shiftcal.runs.reporting.class_table import ClassRow, class_rows
 from shiftcal.runs.reporting.contents import CellCurves, RunContents
 from shiftcal.runs.reporting.figure_sections import (
     NO_SHIFT,
+    by_task_section,
+    confusion_section,
     distribution_section,
     history_section,
     learning_curve_section,
     mean_curves_section,
-    missing_labels,
     notes_once,
     pseudo_labels_section,
     ratio_accuracy_section,
@@ -31,6 +32,7 @@ from shiftcal.runs.reporting.figure_sections import (
 from shiftcal.runs.reporting.gallery import Gallery, gallery
 from shiftcal.runs.reporting.headline import headline, run_sentence
 from shiftcal.runs.reporting.metric_names import MISSING, REPORTED_METRICS
+from shiftcal.runs.reporting.row_tables import row_tables
 from shiftcal.runs.reporting.run_card import card_groups
 from shiftcal.runs.reporting.tables import ComparisonTable, as_html
 
@@ -53,7 +55,9 @@ class ClassLine(NamedTuple):
     target: ClassRow
 
 
-def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable | None, curves: CellCurves) -> str:
+def render_page(
+    runs: Sequence[RunContents], title: str, table: ComparisonTable | None, curves: CellCurves, detail: str
+) -> str:
     """The whole page as HTML."""
     environment = Environment(
         loader=PackageLoader("shiftcal.runs.reporting"),
@@ -66,11 +70,13 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
     style = environment.get_template("report.css").render()
     return environment.get_template("report.html.j2").render(
         title=title,
+        detail=detail,
         style=Markup(style),
         content_policy=content_policy(style),
         version=version("shiftcal"),
         # `as_html` escapes every name itself.
         comparison=Markup(as_html(table)) if table else None,
+        by_task=by_task_section(table) if table else None,
         comparison_curves=mean_curves_section(curves),
         runs=runs,
         headline=headline(runs, table),
@@ -85,20 +91,25 @@ def content_policy(style: str) -> str:
 
 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
-    optional = (pseudo_labels_section(runs), learning_curve_section(runs))
+    sections = (
+        reliability_section(runs),
+        distribution_section(runs),
+        ratio_accuracy_section(runs),
+        risk_coverage_section(runs),
+        confusion_section(runs),
+        pseudo_labels_section(runs),
+        learning_curve_section(runs),
+    )
+    rows = {run.name: row_tables(run.target, models_shift=run.models_shift) for run in runs}
     return {
         "verdicts": runs[0].verdicts if len(runs) == 1 else (),
         "sentences": [(run.name, run_sentence(run)) for run in runs] if len(runs) > 1 else [],
         "metric_names": REPORTED_METRICS,
         "metric_rows": metric_rows(runs),
         "metric_notes": _metric_notes(runs),
-        "figure_sections": [
-            reliability_section(runs),
-            distribution_section(runs),
-            ratio_accuracy_section(runs),
-            risk_coverage_section(runs),
-            *(section for section in optional if section is not None),
-        ],
+        # What can't be drawn, for want of labels mostly, is left out.
+        "figure_sections": [section for section in sections if section is not None and section.num_figures],
+        "row_tables": {name: tables for name, tables in rows.items() if tables is not None},
         "class_tables": {run.name: class_lines(run) for run in runs},
         "galleries": _galleries(runs),
         "no_shift": NO_SHIFT,
@@ -113,8 +124,8 @@ def _galleries(runs: Sequence[RunContents]) -> dict[str, Gallery]:
 
 
 def _metric_notes(runs: Sequence[RunContents]) -> tuple[str, ...]:
-    unlabelled = [run.name for run in runs if run.target.labels is None]
-    return notes_once(runs, [(name, missing_labels("target", "its metrics are not known")) for name in unlabelled])
+    line = "The target has no labels, so what needs them is left out."
+    return notes_once(runs, [(run.name, line) for run in runs if run.target.labels is None])
 
 
 def metric_rows(runs: Sequence[RunContents]) -> tuple[MetricRow, ...]:

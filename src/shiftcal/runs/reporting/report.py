@@ -18,6 +18,7 @@ def write_report(
     title: str,
     table: ComparisonTable | None = None,
     curves: CellCurves | None = None,
+    detail: str = "",
 ) -> None:
     """Write a self-contained page to `path`.
 
@@ -27,6 +28,7 @@ def write_report(
         title: of the page.
         table: of a comparison.
         curves: learning curves of the comparison.
+        detail: which part of the comparison the runs are.
 
     Raises:
         InvalidInputError: there is nothing to show, or a run has no inputs, bad ratios or another's name.
@@ -38,6 +40,6 @@ def write_report(
     if not runs and table is None:
         raise InvalidInputError("expected at least one run or a comparison table to report on, got neither")
     check_runs(runs)
-    page = render_page(runs, title, table, curves or {})
+    page = render_page(runs, title, table, curves or {}, detail)
     with written_whole(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
