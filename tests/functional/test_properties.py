@@ -152,3 +152,36 @@ def test_clusters_do_not_depend_on_units_that_all_columns_share(seed: int, scale
     moved = scale * features + offset
     before = fit_clusters(features, probabilities).posteriors(features)
     torch.testing.assert_close(fit_clusters(moved, probabilities).posteriors(moved), before, atol=1e-3, rtol=1e-3)
+
+
+EXTREMES = (-1e30, -1e4, -1.0, -1e-30, 0.0, 1e-30, 1.0, 1e4, 1e30)
+
+
+@given(
+    arrays(np.float64, sizes, elements=st.sampled_from(EXTREMES)),
+    st.sampled_from([1e-30, 1e-6, 1.0, 1e6]),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+)
+def test_extreme_logits_and_ratios_give_probabilities_row_by_row(
+    raw: np.ndarray[tuple[int, ...], np.dtype[np.float64]], ratio: float, dtype: torch.dtype
+) -> None:
+    values = torch.from_numpy(raw).to(dtype)
+    ratios_of_rows = torch.full((len(values),), ratio, dtype=dtype)
+    probabilities = robust_probabilities(values, ratios_of_rows)
+    assert torch.isfinite(probabilities).all()
+    step = torch.finfo(dtype).eps
+    torch.testing.assert_close(
+        probabilities.double().sum(-1), torch.ones(len(values)).double(), atol=8 * step, rtol=0
+    )
+    alone = torch.cat([robust_probabilities(values[row : row + 1], ratios_of_rows[:1]) for row in range(len(values))])
+    torch.testing.assert_close(alone, probabilities, atol=4 * step, rtol=0)
+
+
+def test_ten_thousand_classes() -> None:
+    values = torch.randn(4, 10_000, generator=torch.Generator().manual_seed(0))
+    probabilities = robust_probabilities(values, torch.full((4,), 0.5))
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(4))
+    classes = torch.randperm(10_000, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(
+        robust_probabilities(values[:, classes], torch.full((4,), 0.5)), probabilities[:, classes]
+    )

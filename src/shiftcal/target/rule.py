@@ -64,7 +64,8 @@ class TrustRule:
 
     def cluster_reliability(self, purity: float) -> float:
         """How far clusters can be relied on that have this purity on the source, from 0 to 1."""
-        return 1 / (1 + math.exp(-self.purity_slope * (purity - self.purity_midpoint)))
+        # Beyond 700 the exponential is no float any more, and the share is 0 all the same.
+        return 1 / (1 + math.exp(min(-self.purity_slope * (purity - self.purity_midpoint), 700.0)))
 
     def outside_degree(self, novelty: float) -> float:
         """How far a target of this novelty is outside of what held-out rows can speak for, from 0 to 1."""
