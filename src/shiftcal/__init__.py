@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shiftcal.faces.calibrator import ShiftCalibrator
     from shiftcal.faces.classifier import AdaptiveClassifier
+    from shiftcal.faces.monitor import Monitor
 
-__all__ = ["AdaptiveClassifier", "ShiftCalibrator", "__version__"]
+__all__ = ["AdaptiveClassifier", "Monitor", "ShiftCalibrator", "__version__"]
 
 __version__ = version("shiftcal")
 
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from shiftcal.faces.calibrator import ShiftCalibrator
 
         return ShiftCalibrator
+    if name == "Monitor":
+        from shiftcal.faces.monitor import Monitor
+
+        return Monitor
     raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

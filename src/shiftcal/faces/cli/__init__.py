@@ -17,6 +17,7 @@ from shiftcal.faces.cli.comparisons import (
     list_command,
     report_command,
 )
+from shiftcal.faces.cli.monitoring import declare_monitor, monitor_command
 from shiftcal.faces.cli.predictions import (
     calibrate_command,
     declare_calibrate,
@@ -41,11 +42,11 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for an error of the input, 130 if interrupted."""
+    """Run a command and return its exit code: 0, or its own; 2 for an error of the input, 130 if interrupted."""
     parser = build_parser()
     parsed = parser.parse_args(arguments)
     try:
-        parsed.run(parsed)
+        code: int | None = parsed.run(parsed)
     except TrainingInterrupted as interruption:
         again = "with --resume " if hasattr(parsed, "resume") else ""
         print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)
@@ -58,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         sys.stderr.close()
-    return 0
+        return 0
+    return code or 0
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -81,7 +83,8 @@ class Command(NamedTuple):
 
     summary: str
     declare: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
+    run: Callable[[argparse.Namespace], int | None]
+    """Gives an exit code, where there is more to say than that it went well."""
 
 
 COMMANDS: dict[str, Command] = {
@@ -100,6 +103,11 @@ COMMANDS: dict[str, Command] = {
         "accuracy and other metrics to expect on data without labels, with intervals",
         declare_estimate,
         estimate_command,
+    ),
+    "monitor": Command(
+        "a deployed model's batches against a reference: accuracy, drift, alarms (exit code 1)",
+        declare_monitor,
+        monitor_command,
     ),
     "evaluate": Command("metrics on labelled data", declare_evaluate, evaluate_command),
     "compare": Command("methods x tasks x seeds on equal terms", declare_compare, compare_command),

@@ -53,6 +53,23 @@ class ClassLine(NamedTuple):
 
 def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable | None, curves: CellCurves) -> str:
     """The whole page as HTML."""
+    return (
+        page_environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            # `as_html` escapes every name itself.
+            comparison=Markup(as_html(table)) if table else None,
+            comparison_curves=mean_curves_section(curves),
+            runs=runs,
+            headline=headline(runs, table),
+            **(_run_parts(runs) if runs else {}),
+        )
+    )
+
+
+def page_environment() -> Environment:
+    """The templates, and how they write numbers."""
     environment = Environment(
         loader=PackageLoader("shiftcal.runs.reporting"),
         autoescape=True,
@@ -61,16 +78,8 @@ def render_page(runs: Sequence[RunContents], title: str, table: ComparisonTable 
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": _percent, "number": _number, "whole": _whole}
-    return environment.get_template("report.html.j2").render(
-        title=title,
-        version=version("shiftcal"),
-        # `as_html` escapes every name itself.
-        comparison=Markup(as_html(table)) if table else None,
-        comparison_curves=mean_curves_section(curves),
-        runs=runs,
-        headline=headline(runs, table),
-        **(_run_parts(runs) if runs else {}),
-    )
+    environment.globals["version"] = version("shiftcal")
+    return environment
 
 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
