@@ -104,7 +104,9 @@ def test_a_calibrator_stands_for_its_model(reference: pd.DataFrame) -> None:
     monitor = Monitor(calibrator, inputs, labels)
     assert monitor.classes_.tolist() == ["no", "yes"]
     assert monitor.reference_accuracy_ == pytest.approx(model.score(inputs, labels))
-    with pytest.raises(InvalidInputError, match=r"batch: expected the 1 columns of the reference, got shape \(4, 2\)"):
+    with pytest.raises(
+        InvalidInputError, match=r"batch: expected the 1 columns of the reference, got shape \(4, 2\)"
+    ):
         monitor._columns_of(np.ones((4, 2)))
 
 
