@@ -3,10 +3,10 @@
     python benchmarks/monitoring/false_alarms.py --data FOLDER --out benchmarks/monitoring/false_alarms.csv
 
 Population: the labelled rows of a stream (see rivals.py). Of each simulated year, 10,000 reference rows and 365
-batches are drawn from it with replacement, so that all rows are independent. Tests of confidence and drift are run as they
-are; the estimate takes seconds, and its part in the alarm (the whole interval below the accuracy on the reference) is
-looked at on fewer batches, each with a reference of its own: the drop of the estimate in half widths of its interval,
-where an alarm needs more than 1.
+batches are drawn from it with replacement, so that all rows are independent. Tests of confidence and drift are run as
+they are; the estimate takes seconds, and its part in the alarm (the whole interval below the accuracy on the
+reference) is looked at on fewer batches, each with a reference of its own: the drop of the estimate in half widths of
+its interval, where an alarm needs more than 1.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ LABELS = {"car_loan": "repaid", "credit_card": "y_true", "employment": "employed
 IGNORED = ("timestamp", "year")
 REFERENCE_ROWS = 10_000
 DAYS = 365
-YEARS = 10
-ESTIMATES = 30
 
 
 class WithoutEstimate(Monitor):
@@ -48,19 +46,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--streams", nargs="+", choices=LABELS, default=list(LABELS))
+    parser.add_argument("--years", type=int, default=10, help="of each stream and size of batches")
+    parser.add_argument("--estimates", type=int, default=30, help="of each stream")
     arguments = parser.parse_args()
     lines: list[dict[str, object]] = []
-    for name, label in LABELS.items():
+    for name in arguments.streams:
         population = pd.read_parquet(arguments.data / f"{name}_reference.parquet")
         ignored = [column for column in IGNORED if column in population.columns]
-        roles = table_roles(population, label=label, ignore=ignored)
+        roles = table_roles(population, label=LABELS[name], ignore=ignored)
         for num_rows in (500, 2_000):
-            for seed in progress_bar(range(YEARS), f"{name}, years of {num_rows} rows a day"):
+            for seed in progress_bar(range(arguments.years), f"{name}, years of {num_rows} rows a day"):
                 lines.append(
                     {"stream": name, "rows": num_rows, "seed": seed, **year(population, roles, num_rows, seed)}
                 )
             pd.DataFrame(lines).to_csv(arguments.out, index=False)
-        for seed in progress_bar(range(ESTIMATES), f"{name}, estimates"):
+        for seed in progress_bar(range(arguments.estimates), f"{name}, estimates"):
             lines.append({"stream": name, "rows": 500, "seed": seed, "drop": drop(population, roles, 500, seed)})
         pd.DataFrame(lines).to_csv(arguments.out, index=False)
 

@@ -17,6 +17,7 @@ from shiftcal.faces.cli.comparisons import (
     list_command,
     report_command,
 )
+from shiftcal.faces.cli.labelling import declare_label, label_command
 from shiftcal.faces.cli.monitoring import declare_monitor, monitor_command
 from shiftcal.faces.cli.predictions import (
     calibrate_command,
@@ -108,6 +109,11 @@ COMMANDS: dict[str, Command] = {
         "a deployed model's batches against a reference: accuracy, drift, alarms (exit code 1)",
         declare_monitor,
         monitor_command,
+    ),
+    "label": Command(
+        "which rows to label, and the accuracy on all rows from the few labels that came back",
+        declare_label,
+        label_command,
     ),
     "evaluate": Command("metrics on labelled data", declare_evaluate, evaluate_command),
     "compare": Command("methods x tasks x seeds on equal terms", declare_compare, compare_command),
