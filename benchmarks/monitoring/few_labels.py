@@ -2,7 +2,7 @@
 
     python benchmarks/monitoring/few_labels.py --out benchmarks/monitoring/few_labels.csv
 
-Made targets of 3,000 rows: probabilities that are right, too sure, too unsure, or sure and wrong on a tenth of the
+Made targets of 2,000 rows: probabilities that are right, too sure, too unsure, or sure and wrong on a tenth of the
 rows. Labels are drawn anew each time. At random: Wilson's interval of the share of right ones.
 """
 
@@ -19,8 +19,8 @@ from scipy import stats
 from shiftcal.core.progress import progress_bar
 from shiftcal.target.few_labels import plan_labels
 
-NUM_ROWS = 3_000
-TRIALS = 1_000
+NUM_ROWS = 2_000
+TRIALS = 600
 LEVEL = 0.9
 
 FloatArray = NDArray[np.float64]
@@ -32,10 +32,12 @@ def targets(rng: np.random.Generator) -> dict[str, tuple[FloatArray, FloatArray]
     sure = rng.beta(30, 1, NUM_ROWS).clip(0.5, 0.999)
     hard = 0.3 + 0.6 * rng.random(NUM_ROWS)
     unsure = 0.7 + 0.2 * rng.random(NUM_ROWS)
+    parted = np.where(rng.random(NUM_ROWS) < 0.6, 0.995, 0.55 + 0.3 * rng.random(NUM_ROWS))
     return {
         "right": (ordinary, ordinary),
         "right, sure": (sure, sure),
         "right, hard": (hard, hard),
+        "right, in doubt on four tenths": (parted, parted),
         "too sure": (ordinary, ordinary - 0.15),
         "too unsure": (unsure, np.full(NUM_ROWS, 0.97)),
         "sure and wrong on a tenth": (ordinary, np.where(rng.random(NUM_ROWS) < 0.1, 0.1, ordinary)),

@@ -1,7 +1,8 @@
-"""What nannyml (CBPE) and evidently say of the monitored streams, chunk by chunk, with their own thresholds.
+"""What CBPE of nannyml says of the monitored streams, chunk by chunk, with its own thresholds.
 
-Run in an environment of its own, where nannyml 0.13.1 and evidently 0.7.23 are installed:
+Run in an environment of its own, where nannyml 0.13.1 is installed, which is told not to report its use:
 
+    export NML_DISABLE_USAGE_LOGGING=1
     python benchmarks/monitoring/rivals.py --data FOLDER --out benchmarks/monitoring/rivals.csv
 
 FOLDER has the data sets of nannyml's wheel as <stream>_reference.parquet and <stream>_analysis.parquet.
@@ -51,7 +52,7 @@ def main() -> None:
 
 
 def chunks(folder: Path, name: str, settings: dict[str, Any]) -> pd.DataFrame:
-    """Of one stream: CBPE's estimate and alarm, the true accuracy, and columns that evidently calls drifted."""
+    """Of one stream: the estimate and the alarm, and the true accuracy of the predictions in the table."""
     reference, analysis = (pd.read_parquet(folder / f"{name}_{part}.parquet") for part in ("reference", "analysis"))
     analysis = analysis[: len(analysis) // ROWS * ROWS]
     truth, predicted = analysis[settings["y_true"]], analysis[settings["y_pred"]]

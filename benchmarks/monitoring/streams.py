@@ -1,4 +1,4 @@
-"""What `Monitor` says of the monitored streams, chunk by chunk, beside CBPE and evidently (rivals.py).
+"""What `Monitor` says of the monitored streams, chunk by chunk, to be held against CBPE (rivals.py).
 
 python benchmarks/monitoring/streams.py --data FOLDER --out benchmarks/monitoring/streams.csv
 """
@@ -52,7 +52,6 @@ def chunks(folder: Path, name: str) -> list[dict[str, object]]:
                 "accuracy_alarm": "accuracy" in signals,
                 "drift_alarm": "drift" in signals,
                 "shifted_share": status.shifted_share,
-                "reason": status.reason,
             }
         )
     return lines

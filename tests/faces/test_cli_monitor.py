@@ -93,15 +93,19 @@ def test_one_table_by_time_or_by_rows(place: Path, capsys: Capture) -> None:
     stream = table(100, 1)
     stream.to_csv("stream.csv", index=False)
     expected = {
-        ("--time", "day", "--every", "day"): ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"],
+        ("--time", "day", "--every", "day"): ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"],
         ("--rows", "40", "--ignore", "day"): ["stream rows 1-40", "stream rows 41-80"],
         ("--time", "colour"): ["blue", "red"],
     }
     for split, names in expected.items():
         main([*COMMAND, "--batches", "stream.csv", *split, "--json"])
-        found = json.loads(capsys.readouterr().out)
-        assert [batch["time"] for batch in found["batches"]] == names
-        assert sum(batch["num_rows"] for batch in found["batches"]) == (80 if "--rows" in split else 100)
+        out, told = capsys.readouterr()
+        found = json.loads(out)["batches"]
+        assert [batch["time"] for batch in found] == names
+        assert sum(batch["num_rows"] for batch in found) == (
+            80 if "--rows" in split else 96 if "--every" in split else 100
+        )
+        assert ("2024-01-05 is left out: 4 rows are too few" in told) == ("--every" in split)
 
 
 def test_the_page_stands_alone(place: Path, capsys: Capture) -> None:

@@ -20,7 +20,7 @@ def rows(num_rows: int, seed: int, moved: float = 0.0) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "size": size,
-            "colour": rng.choice(["red", "blue", None], num_rows),
+            "colour": np.array(["red", "blue", None])[rng.integers(3, size=num_rows)],
             "is_new": rng.random(num_rows) < 0.5,
             "score": probability,
             "paid": np.where(rng.random(num_rows) < probability, "yes", "no"),
@@ -134,5 +134,7 @@ def test_bad_references_and_options_are_refused(reference: pd.DataFrame) -> None
         Monitor(PredictionColumns(("score",), ("no", "yes")), reference, ["no", "yes", "no"])
     with pytest.raises(InvalidInputError, match="does not know the label 'maybe'"):
         Monitor(PredictionColumns(("score",), ("no", "yes")), reference, ["maybe"] * 400)
-    with pytest.raises(InvalidInputError, match="at least one row"):
-        made(reference).update(reference.head(0))
+    with pytest.raises(InvalidInputError, match="batch: expected at least 10 rows, got 9; join it with the next"):
+        made(reference).update(reference.head(9))
+    with pytest.raises(InvalidInputError, match="reference: expected at least 10 rows, got 9"):
+        made(reference.head(9))

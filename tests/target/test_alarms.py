@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_the_error_rate_is_shared_by_what_is_watched() -> None:
         ({"window_p_value": 1e-4}, "over the last 3 batches together"),
     ],
 )
-def test_each_sign_of_a_lower_accuracy_raises_an_alarm(change: dict[str, float], words: str) -> None:
+def test_each_sign_of_a_lower_accuracy_raises_an_alarm(change: dict[str, Any], words: str) -> None:
     rule = AlarmRule()
     assert rule.accuracy_alarms(WELL) == ()
     (alarm,) = rule.accuracy_alarms(replace(WELL, **change))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,7 +12,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def drift_of(reference: list[object] | np.ndarray, batch: list[object] | np.ndarray) -> ColumnDrift:
+def drift_of(reference: list[Any] | np.ndarray, batch: list[Any] | np.ndarray) -> ColumnDrift:
     columns = [np.array(column, dtype=object if isinstance(column, list) else float) for column in (reference, batch)]
     return ReferenceColumns({"a": columns[0]}).drift({"a": columns[1]})[0]
 

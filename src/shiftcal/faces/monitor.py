@@ -30,6 +30,9 @@ from shiftcal.target.sampling import sampled_rows
 # take longer. Drift and confidence are of all rows.
 _MOST_ROWS = 100_000
 _MOST_REFERENCE_ROWS = 20_000
+# Nothing can be said of a handful of rows.
+FEWEST_ROWS = 10
+"""Of a batch, and of the reference."""
 
 
 class Monitor:
@@ -101,8 +104,10 @@ class Monitor:
             InvalidInputError: the rows are not as those of the reference.
         """
         logits = logits_of(self._model, X, self._outputs)
-        if not len(logits):
-            raise InvalidInputError("batch: expected at least one row, got none")
+        if len(logits) < FEWEST_ROWS:
+            raise InvalidInputError(
+                f"batch: expected at least {FEWEST_ROWS} rows, got {len(logits)}; join it with the next"
+            )
         probabilities = torch.softmax(logits, dim=-1).numpy()
         columns = self._columns_of(X)
         found = self._estimate(logits, self._structure_of(X, columns))
@@ -134,6 +139,8 @@ class Monitor:
     def _learn(self, X: Any, y: Any, columns: Sequence[str] | None) -> None:
         logits = logits_of(self._model, X, self._outputs)
         labels = _as_list(y)
+        if len(logits) < FEWEST_ROWS:
+            raise InvalidInputError(f"reference: expected at least {FEWEST_ROWS} rows, got {len(logits)}")
         self.classes_ = classes_of(self._model, logits.shape[1], labels)
         probabilities = torch.softmax(logits, dim=-1).numpy()
         is_table = is_frame(X) or (np.ndim(X) == 2 and not sparse.issparse(X))

@@ -68,12 +68,12 @@ class AlarmRule:
         if seen.confidence_p_value <= self.level / 2:
             reasons.append(
                 f"calibrated confidence {seen.confidence:.1%} is lower than on the reference "
-                f"(p = {seen.confidence_p_value:.1g})"
+                f"(p {_written(seen.confidence_p_value)})"
             )
-        if seen.window_p_value <= self.level / 2:
+        elif seen.window_p_value <= self.level / 2:
             reasons.append(
                 f"calibrated confidence over the last {seen.window_batches} batches together is lower than on the "
-                f"reference (p = {seen.window_p_value:.1g})"
+                f"reference (p {_written(seen.window_p_value)})"
             )
         return (Alarm("accuracy", _sentence("; ".join(reasons))),) if reasons else ()
 

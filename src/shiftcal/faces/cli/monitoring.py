@@ -71,7 +71,7 @@ def monitor_command(arguments: argparse.Namespace) -> int:
     from shiftcal.core.files import check_writable_folder
     from shiftcal.core.progress import progress_bar
     from shiftcal.faces.batches import table_batches
-    from shiftcal.faces.monitor import Monitor
+    from shiftcal.faces.monitor import FEWEST_ROWS, Monitor
     from shiftcal.faces.table_columns import read_table
     from shiftcal.runs.monitor_log import MonitorLog, ReferenceCard
     from shiftcal.runs.reporting.monitor_page import write_monitor_page
@@ -98,9 +98,13 @@ def monitor_command(arguments: argparse.Namespace) -> int:
     )
     log = MonitorLog(arguments.state, card)
     batches = list(table_batches(arguments.batches, time=arguments.time, every=arguments.every, rows=arguments.rows))
+    unseen = [batch for batch in batches if not log.has(batch.name, batch.state)]
     new: list[BatchStatus] = []
-    for batch in progress_bar([batch for batch in batches if not log.has(batch.name, batch.state)], "batches"):
+    for batch in progress_bar(unseen, "batches"):
         frame = batch.frame()
+        if len(frame) < FEWEST_ROWS:
+            print(f"shiftcal: {batch.name} is left out: {len(frame)} rows are too few", file=sys.stderr)
+            continue
         monitor.history = log.before(batch.name)
         status = monitor.update(frame, time=batch.name, y=_labels(frame, roles.label))
         log.append(status, batch.state)
@@ -109,7 +113,7 @@ def monitor_command(arguments: argparse.Namespace) -> int:
             print(status, flush=True)
     if arguments.report is not None:
         write_monitor_page(log.statuses, card, arguments.report, title=f"Monitor of {arguments.reference.stem}")
-    return _concluded(arguments, log, new, num_seen=len(batches) - len(new))
+    return _concluded(arguments, log, new, num_seen=len(batches) - len(unseen))
 
 
 def _concluded(arguments: argparse.Namespace, log: MonitorLog, new: Sequence[BatchStatus], *, num_seen: int) -> int:
