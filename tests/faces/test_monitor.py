@@ -132,6 +132,8 @@ def test_bad_references_and_options_are_refused(reference: pd.DataFrame) -> None
         made(reference, window=0)
     with pytest.raises(InvalidInputError, match="y_reference: expected a label for each of 400 rows, got 3"):
         Monitor(PredictionColumns(("score",), ("no", "yes")), reference, ["no", "yes", "no"])
+    with pytest.raises(InvalidInputError, match=r"expected a matrix of numbers: .*; give a frame"):
+        Monitor(lambda X: np.full((len(X), 2), 0.5), np.array([["a", 1]] * 20, dtype=object), [0, 1] * 10)
     with pytest.raises(InvalidInputError, match="does not know the label 'maybe'"):
         Monitor(PredictionColumns(("score",), ("no", "yes")), reference, ["maybe"] * 400)
     with pytest.raises(InvalidInputError, match="batch: expected at least 10 rows, got 9; join it with the next"):

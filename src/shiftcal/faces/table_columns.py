@@ -79,7 +79,12 @@ class WatchedColumns:
             raise InvalidInputError(
                 f"batch: expected the {len(self._is_number)} columns of the reference, got shape {np.shape(inputs)}"
             )
-        values = np.asarray(inputs, dtype=np.float64)
+        try:
+            values = np.asarray(inputs, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"expected a matrix of numbers: {error}; give a frame for columns of other kinds"
+            ) from None
         return {name: values[:, number] for number, name in enumerate(self._is_number)}
 
 

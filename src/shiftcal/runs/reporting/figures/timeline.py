@@ -40,7 +40,7 @@ class AccuracyLineInfo(NamedTuple):
 
 
 class DriftInfo(NamedTuple):
-    """Distances (columns, batches) of the columns that have drifted most, and which of them are alarms."""
+    """Distances (columns, batches) of the columns that have drifted most."""
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
