@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shiftcal.faces.calibrator import ShiftCalibrator
     from shiftcal.faces.classifier import AdaptiveClassifier
+    from shiftcal.faces.monitor import Monitor
     from shiftcal.runs import analysis
 
-__all__ = ["AdaptiveClassifier", "ShiftCalibrator", "__version__", "analysis"]
+__all__ = ["AdaptiveClassifier", "Monitor", "ShiftCalibrator", "__version__", "analysis"]
 
 __version__ = version("shiftcal")
 
@@ -29,4 +30,8 @@ def __getattr__(name: str) -> Any:
         from shiftcal.runs import analysis
 
         return analysis
+    if name == "Monitor":
+        from shiftcal.faces.monitor import Monitor
+
+        return Monitor
     raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

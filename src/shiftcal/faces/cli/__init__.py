@@ -19,6 +19,8 @@ from shiftcal.faces.cli.comparisons import (
     report_command,
     reproduce_command,
 )
+from shiftcal.faces.cli.labelling import declare_label, label_command
+from shiftcal.faces.cli.monitoring import declare_monitor, monitor_command
 from shiftcal.faces.cli.predictions import (
     calibrate_command,
     declare_calibrate,
@@ -44,11 +46,11 @@ _INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for an error of the input, 130 if interrupted."""
+    """Run a command and return its exit code: 0, or its own; 2 for an error of the input, 130 if interrupted."""
     parser = build_parser()
     parsed = parser.parse_args(arguments)
     try:
-        parsed.run(parsed)
+        code: int | None = parsed.run(parsed)
     except TrainingInterrupted as interruption:
         again = "with --resume " if hasattr(parsed, "resume") else ""
         print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)
@@ -61,10 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         sys.stderr.close()
+        return 0
     except OSError as error:  # of a path that no file can have, that may not be looked at, on a disk that fails
         print(f"shiftcal: {_printable(error)}", file=sys.stderr)
         return _INPUT_ERROR
-    return 0
+    return code or 0
 
 
 def _printable(error: Exception) -> str:
@@ -99,7 +102,8 @@ class Command(NamedTuple):
 
     summary: str
     declare: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
+    run: Callable[[argparse.Namespace], int | None]
+    """Gives an exit code, where there is more to say than that it went well."""
     example: str = ""
     """A line that works, or would with the reader's own data."""
 
@@ -137,6 +141,16 @@ COMMANDS: dict[str, Command] = {
         declare_estimate,
         estimate_command,
         "shiftcal estimate runs/first --data digits/uci",
+    ),
+    "monitor": Command(
+        "a deployed model's batches against a reference: accuracy, drift, alarms (exit code 1)",
+        declare_monitor,
+        monitor_command,
+    ),
+    "label": Command(
+        "which rows to label, and the accuracy on all rows from the few labels that came back",
+        declare_label,
+        label_command,
     ),
     "evaluate": Command(
         "metrics on labelled data",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shiftcal.metrics import compute_metrics
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting.class_table import ClassRow, class_rows
 from shiftcal.runs.reporting.contents import CellCurves, RunContents
+from shiftcal.runs.reporting.environment import page_environment, percent, whole
 from shiftcal.runs.reporting.figure_sections import (
     NO_SHIFT,
     by_task_section,
@@ -59,35 +56,21 @@ def render_page(
     runs: Sequence[RunContents], title: str, table: ComparisonTable | None, curves: CellCurves, detail: str
 ) -> str:
     """The whole page as HTML."""
-    environment = Environment(
-        loader=PackageLoader("shiftcal.runs.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return (
+        page_environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            detail=detail,
+            # `as_html` escapes every name itself.
+            comparison=Markup(as_html(table)) if table else None,
+            by_task=by_task_section(table) if table else None,
+            comparison_curves=mean_curves_section(curves),
+            runs=runs,
+            headline=headline(runs, table),
+            **(_run_parts(runs) if runs else {}),
+        )
     )
-    environment.filters |= {"percent": _percent, "number": _number, "whole": _whole}
-    style = environment.get_template("report.css").render()
-    return environment.get_template("report.html.j2").render(
-        title=title,
-        detail=detail,
-        style=Markup(style),
-        content_policy=content_policy(style),
-        version=version("shiftcal"),
-        # `as_html` escapes every name itself.
-        comparison=Markup(as_html(table)) if table else None,
-        by_task=by_task_section(table) if table else None,
-        comparison_curves=mean_curves_section(curves),
-        runs=runs,
-        headline=headline(runs, table),
-        **(_run_parts(runs) if runs else {}),
-    )
-
-
-def content_policy(style: str) -> str:
-    """What a browser may load for a page: pictures that it holds itself and this very style, nothing else."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def _run_parts(runs: Sequence[RunContents]) -> dict[str, object]:
@@ -132,7 +115,7 @@ def metric_rows(runs: Sequence[RunContents]) -> tuple[MetricRow, ...]:
     """One row per run and domain; dashes where there are no labels."""
     return tuple(
         MetricRow(
-            run.name, domain, _whole(len(predictions)), _percent(predictions.confidence.mean()), _written(predictions)
+            run.name, domain, whole(len(predictions)), percent(predictions.confidence.mean()), _written(predictions)
         )
         for run in runs
         for domain, predictions in run.domains
@@ -150,17 +133,3 @@ def class_lines(run: RunContents) -> tuple[ClassLine, ...]:
     """One line per class, in the order of the classes."""
     names = map(str, run.target.classes)
     return tuple(map(ClassLine, names, class_rows(run.source), class_rows(run.target)))
-
-
-def _percent(share: float | None) -> str:
-    return MISSING if share is None else f"{100 * share:.1f}"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return MISSING
-    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
-
-
-def _whole(count: int | None) -> str:
-    return MISSING if count is None else f"{count:,}"

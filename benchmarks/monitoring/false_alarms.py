@@ -1,0 +1,103 @@
+"""How often a monitor raises an alarm on batches like the reference, against the stated rate of one in a year.
+
+    python benchmarks/monitoring/false_alarms.py --data FOLDER --out benchmarks/monitoring/false_alarms.csv
+
+Population: the labelled rows of a stream (see rivals.py). Of each simulated year, 10,000 reference rows and 365
+batches are drawn from it with replacement, so that all rows are independent. Tests of confidence and drift are run as
+they are; the estimate takes seconds, and its part in the alarm (the whole interval below the accuracy on the
+reference) is looked at on fewer batches, each with a reference of its own: the drop of the estimate in half widths of
+its interval, where an alarm needs more than 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from shiftcal.core.progress import progress_bar
+from shiftcal.faces.monitor import Monitor
+from shiftcal.faces.prediction_columns import TableRoles, table_roles
+from shiftcal.target.diagnosis import Diagnosis, PriorShift
+from shiftcal.target.performance import Estimate
+
+LABELS = {"car_loan": "repaid", "credit_card": "y_true", "employment": "employed"}
+IGNORED = ("timestamp", "year")
+REFERENCE_ROWS = 10_000
+DAYS = 365
+
+
+class WithoutEstimate(Monitor):
+    """All but the estimate, for which the accuracy on the reference stands."""
+
+    def _estimate(self, logits: torch.Tensor, structure: Any) -> Estimate:
+        del structure
+        prior = PriorShift((), 0.0, 0.0, 0.5, 0.5, 1.0)
+        found = Diagnosis(self.reference_accuracy_, 0.0, half_width=1.0, prior_shift=prior)
+        return Estimate(found, {}, (), tuple(self.classes_.tolist()), len(logits))
+
+
+def main() -> None:
+    """Write one line for each year, and one for each estimate."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--streams", nargs="+", choices=LABELS, default=list(LABELS))
+    parser.add_argument("--years", type=int, default=10, help="of each stream and size of batches")
+    parser.add_argument("--estimates", type=int, default=30, help="of each stream")
+    arguments = parser.parse_args()
+    lines: list[dict[str, object]] = []
+    for name in arguments.streams:
+        population = pd.read_parquet(arguments.data / f"{name}_reference.parquet")
+        ignored = [column for column in IGNORED if column in population.columns]
+        roles = table_roles(population, label=LABELS[name], ignore=ignored)
+        for num_rows in (500, 2_000):
+            for seed in progress_bar(range(arguments.years), f"{name}, years of {num_rows} rows a day"):
+                lines.append(
+                    {"stream": name, "rows": num_rows, "seed": seed, **year(population, roles, num_rows, seed)}
+                )
+            pd.DataFrame(lines).to_csv(arguments.out, index=False)
+        for seed in progress_bar(range(arguments.estimates), f"{name}, estimates"):
+            lines.append({"stream": name, "rows": 500, "seed": seed, "drop": drop(population, roles, 500, seed)})
+        pd.DataFrame(lines).to_csv(arguments.out, index=False)
+
+
+def year(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> dict[str, object]:
+    """Batches with an alarm, of either signal and of each."""
+    rng = np.random.default_rng(seed)
+    monitor = started(WithoutEstimate, population, roles, rng)
+    statuses = [monitor.update(drawn(population, num_rows, rng)) for _ in range(DAYS)]
+    signals = [{alarm.signal for alarm in status.alarms} for status in statuses]
+    return {
+        "batches": DAYS,
+        "alarms": sum(bool(found) for found in signals),
+        "accuracy_alarms": sum("accuracy" in found for found in signals),
+        "drift_alarms": sum("drift" in found for found in signals),
+    }
+
+
+def drop(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> float:
+    """Of the estimate from the accuracy on the reference, in half widths of the interval."""
+    rng = np.random.default_rng((seed, 1))
+    monitor = started(Monitor, population, roles, rng)
+    status = monitor.update(drawn(population, num_rows, rng))
+    return (monitor.reference_accuracy_ - status.accuracy) / (status.high - status.accuracy)
+
+
+def started(kind: type[Monitor], population: pd.DataFrame, roles: TableRoles, rng: np.random.Generator) -> Monitor:
+    """With a reference of its own."""
+    reference = drawn(population, REFERENCE_ROWS, rng)
+    return kind(roles.model, reference, reference[roles.label], columns=roles.features)
+
+
+def drawn(population: pd.DataFrame, num_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Rows with replacement."""
+    return population.iloc[rng.integers(len(population), size=num_rows)].reset_index(drop=True)
+
+
+if __name__ == "__main__":
+    main()

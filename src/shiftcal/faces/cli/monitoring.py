@@ -1,0 +1,165 @@
+"""Commands on a deployed model: monitor."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shiftcal.faces.batches import PERIODS
+from shiftcal.faces.cli.arguments import positive
+
+if TYPE_CHECKING:
+    from shiftcal.faces.prediction_columns import TableRoles
+    from shiftcal.runs.monitor_log import MonitorLog
+    from shiftcal.target.batch_status import BatchStatus
+
+_ALARM = 1
+
+
+def declare_tables(parser: argparse.ArgumentParser) -> None:
+    """Arguments for what the columns of tables are."""
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="labelled rows of when all was well: .csv, .parquet",
+    )
+    parser.add_argument(
+        "--probabilities", type=_names, metavar="A,B,..", help="columns of probabilities; default: guessed, and said"
+    )
+    parser.add_argument(
+        "--label", metavar="COLUMN", help="column of labels of the reference; default: guessed, and said"
+    )
+    parser.add_argument("--features", type=_names, metavar="A,B,..", help="columns to watch; default: all others")
+    parser.add_argument("--ignore", type=_names, default=(), metavar="A,B,..", help="columns that are no features")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def declare_monitor(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `monitor`."""
+    declare_tables(parser)
+    parser.add_argument(
+        "--batches",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="tables, or folders of tables, in order",
+    )
+    parser.add_argument("--time", metavar="COLUMN", help="split tables by this column")
+    parser.add_argument("--every", choices=PERIODS, help="period of --time; default: each value is a batch")
+    parser.add_argument("--rows", type=positive, metavar="N", help="or split tables into batches of N rows")
+    parser.add_argument(
+        "--state", type=Path, metavar="FILE", help="where to go on from; seen batches are not done again"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a page with the time lines (.html)")
+    parser.add_argument(
+        "--watch", type=_names, default=("accuracy", "drift"), metavar="A,B", help="accuracy, drift or both (default)"
+    )
+    parser.add_argument("--false-alarms-per-year", type=float, default=1.0, metavar="X", help="default: 1")
+    parser.add_argument("--batches-per-year", type=float, default=365.0, metavar="X", help="default: 365, one a day")
+
+
+def monitor_command(arguments: argparse.Namespace) -> int:
+    """`shiftcal monitor`: 0, or 1 if a batch of this call or the newest on record has an alarm."""
+    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.progress import progress_bar
+    from shiftcal.faces.batches import table_batches
+    from shiftcal.faces.monitor import FEWEST_ROWS, Monitor
+    from shiftcal.faces.table_columns import read_table
+    from shiftcal.runs.monitor_log import MonitorLog, ReferenceCard
+    from shiftcal.runs.reporting.monitor_page import write_monitor_page
+
+    for path in (arguments.report, arguments.state):
+        if path is not None:
+            check_writable_folder(path.absolute().parent)
+    reference = read_table(arguments.reference)
+    roles = told_roles(arguments, reference)
+    monitor = Monitor(
+        roles.model,
+        reference,
+        reference[roles.label],
+        columns=roles.features,
+        watch=arguments.watch,
+        false_alarms_per_year=arguments.false_alarms_per_year,
+        batches_per_year=arguments.batches_per_year,
+    )
+    card = ReferenceCard(
+        fingerprint(arguments.reference, roles),
+        len(reference),
+        monitor.reference_accuracy_,
+        tuple(map(str, roles.model.classes)),
+    )
+    log = MonitorLog(arguments.state, card)
+    batches = list(table_batches(arguments.batches, time=arguments.time, every=arguments.every, rows=arguments.rows))
+    unseen = [batch for batch in batches if not log.has(batch.name, batch.state)]
+    new: list[BatchStatus] = []
+    for batch in progress_bar(unseen, "batches"):
+        frame = batch.frame()
+        if len(frame) < FEWEST_ROWS:
+            print(f"shiftcal: {batch.name} is left out: {len(frame)} rows are too few", file=sys.stderr)
+            continue
+        monitor.history = log.before(batch.name)
+        status = monitor.update(frame, time=batch.name, y=_labels(frame, roles.label))
+        log.append(status, batch.state)
+        new.append(status)
+        if not arguments.json:
+            print(status, flush=True)
+    if arguments.report is not None:
+        write_monitor_page(log.statuses, card, arguments.report, title=f"Monitor of {arguments.reference.stem}")
+    return _concluded(arguments, log, new, num_seen=len(batches) - len(unseen))
+
+
+def _concluded(arguments: argparse.Namespace, log: MonitorLog, new: Sequence[BatchStatus], *, num_seen: int) -> int:
+    has_alarm = any(status.alarm for status in (*new, *log.statuses[-1:]))
+    if arguments.json:
+        found = {"alarm": has_alarm, "reference_accuracy": log.reference.accuracy, "classes": log.reference.classes}
+        print(json.dumps({**found, "batches": [status.as_plain() for status in new]}, indent=2))
+    else:
+        alarms = sum(status.alarm for status in new)
+        print(
+            f"{len(new)} new batches, {alarms} with an alarm; {num_seen} seen before; accuracy on the reference: "
+            f"{log.reference.accuracy:.1%}"
+        )
+        if arguments.report is not None:
+            print(f"report: {arguments.report}")
+    return _ALARM if has_alarm else 0
+
+
+def told_roles(arguments: argparse.Namespace, reference: Any) -> TableRoles:
+    """What the columns are; said on standard error."""
+    from shiftcal.faces.prediction_columns import table_roles
+
+    ignored = {name for name in (*arguments.ignore, getattr(arguments, "time", None)) if name in reference.columns}
+    roles = table_roles(
+        reference,
+        probabilities=arguments.probabilities,
+        label=arguments.label,
+        features=arguments.features,
+        ignore=tuple(ignored | set(arguments.ignore)),
+    )
+    print(f"shiftcal: {roles.words()}", file=sys.stderr)
+    return roles
+
+
+def fingerprint(path: Path, roles: TableRoles) -> str:
+    """Of a reference file, and of what its columns are taken for."""
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256")
+    digest.update(repr((roles.model.columns, roles.model.classes, roles.label, roles.features)).encode())
+    return digest.hexdigest()
+
+
+def _labels(frame: Any, label: str) -> Any:
+    """Where all have come; they are shown, and serve for nothing else."""
+    return frame[label] if label in frame.columns and not frame[label].isna().any() else None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
