@@ -23,6 +23,7 @@ from torch.nn.functional import interpolate
 from torch.utils.data import Dataset
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.encoders import Encoder
 
 Kind = Literal["features", "images"]
 
@@ -49,6 +50,8 @@ class Inputs(ABC):
 
     shape: tuple[int, ...]
     """(D,) for features, (channels, height, width) for images."""
+    encoder: Encoder | None = None
+    """What has made features of the rows of a table; None where nothing had to."""
 
     @property
     def kind(self) -> Kind:
@@ -96,11 +99,12 @@ class Inputs(ABC):
 class ArrayInputs(Inputs):
     """Features (N, D) as float32, or images (N, C, H, W) as uint8 or as float32 in [0, 1], in memory."""
 
-    def __init__(self, values: Tensor) -> None:
+    def __init__(self, values: Tensor, encoder: Encoder | None = None) -> None:
         if values.ndim not in (2, 4):
             raise InvalidInputError(f"expected features (N, D) or images (N, C, H, W), got {tuple(values.shape)}")
         self.values = values
         self.shape = tuple(values.shape[1:])
+        self.encoder = encoder
 
     @property
     def in_memory(self) -> bool:
@@ -234,6 +238,7 @@ class SubsetInputs(Inputs):
         self.base = base
         self.rows = rows
         self.shape = base.shape
+        self.encoder = base.encoder
 
     @property
     def in_memory(self) -> bool:
