@@ -70,6 +70,8 @@ def write_image_folders(folder: Path) -> None:
 
 
 CONFIGURATIONS = {
+    "wrong_label": "source: source.npz\nlabel: [y]\n",
+    "wrong_ignore": "source: source.npz\nignore: y\n",
     "not_yaml": "source: [source.npz\ntarget: }",
     "no_mapping": "- source.npz\n- target.npz\n",
     "no_source": "target: target.npz\n",
@@ -275,6 +277,8 @@ BAD_CONFIGURATIONS = {
     "wrong_value": ["'ratio_bound'", "more than 1", "0.5"],
     "wrong_type": ["'calibrator'", "['temperature']"],
     "wrong_size": ["'image_size'", "'large'"],
+    "wrong_label": ["'label' must be the name of a column"],
+    "wrong_ignore": ["'ignore' must be a list of names"],
 }
 
 
@@ -393,10 +397,10 @@ LABELS = feature_arrays()["y"]
 PICTURES = np.zeros((45, 8, 8), np.uint8)
 
 BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "NaN": ({"X": with_value(np.nan)["x"]}, "X.*NaN"),
     "infinity": ({"X": with_value(np.inf)["x"]}, "X.*infinity"),
+    "infinity in the target": ({"X_target": with_value(np.inf)["x"]}, "X_target.*infinity"),
+    "infinity beside NaN": ({"X": np.where(np.eye(45, 4), np.nan, with_value(np.inf)["x"])}, "X.*infinity"),
     "NaN in a tensor": ({"X": torch.from_numpy(with_value(np.nan)["x"])}, "NaN or infinite"),
-    "NaN in the target": ({"X_target": with_value(np.nan)["x"]}, "X_target.*NaN"),
     "one dimension": ({"X": FEATURES[:, 0]}, "2D"),
     "no rows": ({"X": FEATURES[:0], "y": LABELS[:0]}, "0 sample"),
     "float pictures": ({"X": PICTURES / 255}, "uint8"),

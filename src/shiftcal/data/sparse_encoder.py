@@ -22,7 +22,7 @@ _NUM_COMPONENTS = 256
 _MOST_COLUMNS = 1_024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SparseEncoder(Encoder):
     """x -> x[kept] W, or x[kept] alone."""
 

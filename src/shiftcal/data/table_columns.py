@@ -20,8 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import OneHotEncoder, RobustScaler
 
-from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.frames import import_pandas
+from shiftcal.data.table_values import (
+    are_row_numbers,
+    as_dates,
+    as_numbers,
+    as_texts,
+    date_format_of,
+    is_number,
+    kind_of,
+    of_another_kind,
+    parts_of_dates,
+)
 
 Features = NDArray[np.float32]
 
@@ -32,12 +42,6 @@ _FARTHEST = 3.0
 # Rarer categories are one, that of all others: less than this share of the rows, or than so many.
 _LEAST_SHARE, _LEAST_ROWS = 0.005, 5
 _MOST_CATEGORIES = 64
-_MISSING = "(missing)"
-# Numbers in as many rows that only grow, each another, are counts of rows.
-_FEWEST_ROW_NUMBERS = 20
-_DATE = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?$"
-_DATE_FORMATS = ("ISO8601", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M")
-_DATE_PARTS = ("day", "month", "weekday", "hour")
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class NumberColumn(Column):
 
     def encode(self, values: Any, where: str) -> Features:
         """Robust units x, squashed to x / sqrt(1 + (x / 3)^2): Holzmueller et al., NeurIPS 2024, appendix A."""
-        return self.encode_numbers(_numbers(values, self.name, where))
+        return self.encode_numbers(as_numbers(values, self.name, where))
 
     def encode_numbers(self, numbers: NDArray[np.float64]) -> Features:
         """The same of numbers (N,) that may be NaN."""
@@ -97,7 +101,7 @@ class PlainColumn(Column):
 
     def encode(self, values: Any, where: str) -> Features:
         """The numbers themselves."""
-        return np.nan_to_num(_numbers(values, self.name, where), nan=self.median).astype(np.float32)[:, None]
+        return np.nan_to_num(as_numbers(values, self.name, where), nan=self.median).astype(np.float32)[:, None]
 
     def description(self) -> str:
         """In words."""
@@ -117,14 +121,14 @@ class CategoryColumn(Column):
         """One-hot; 0 everywhere for rare and unknown categories."""
         pandas = import_pandas()
         kind = values.dtype
-        is_number = pandas.api.types.is_numeric_dtype(kind) and not pandas.api.types.is_bool_dtype(kind)
-        if is_number and not self.are_numbers and values.notna().any():
-            raise _of_another_kind(self.name, where, f"categories such as {self.categories[0]!r}", "numbers", values)
+        has_numbers = pandas.api.types.is_numeric_dtype(kind) and not pandas.api.types.is_bool_dtype(kind)
+        if has_numbers and not self.are_numbers and values.notna().any():
+            raise of_another_kind(self.name, where, f"categories such as {self.categories[0]!r}", "numbers", values)
         encoder = OneHotEncoder(
             categories=[list(self.categories)], handle_unknown="ignore", sparse_output=False, dtype=np.float32
         )
         encoder.fit(np.array([[self.categories[0]]], dtype=object))
-        return np.asarray(encoder.transform(_texts(values)[:, None]))
+        return np.asarray(encoder.transform(as_texts(values)[:, None]))
 
     def description(self) -> str:
         """In words."""
@@ -142,14 +146,14 @@ class DateColumn(Column):
 
     def encode(self, values: Any, where: str) -> Features:
         """Numbers of the parts that vary on the source."""
-        is_number = import_pandas().api.types.is_numeric_dtype(values.dtype)
-        dates = _dates(values, self.date_format)
+        has_numbers = import_pandas().api.types.is_numeric_dtype(values.dtype)
+        dates = as_dates(values, self.date_format)
         if dates.isna().ne(values.isna()).any():  # written in another way than on the source
-            dates = _dates(values, _date_format(values))
-        lost = values.notna() & (dates.isna() | is_number)
+            dates = as_dates(values, date_format_of(values))
+        lost = values.notna() & (dates.isna() | has_numbers)
         if lost.any():
-            raise _of_another_kind(self.name, where, "dates", "something else", values[lost])
-        numbers = _date_parts(dates)
+            raise of_another_kind(self.name, where, "dates", "something else", values[lost])
+        numbers = parts_of_dates(dates)
         return np.hstack([part.encode_numbers(numbers[part.name]) for part in self.parts])
 
     def description(self) -> str:
@@ -200,15 +204,14 @@ def fit_column(values: Any, *, is_chosen: bool = False) -> Column:
         values: a pandas series with a name.
         is_chosen: whether the user has named the column; then row numbers are taken as numbers.
     """
-    pandas = import_pandas()
-    kind, name = _kind_of(values, pandas), str(values.name)
+    kind, name = kind_of(values), str(values.name)
     if kind == "nested":
         return IgnoredColumn(name, "its values are neither numbers nor texts")
     if values.nunique(dropna=False) < 2:
         return IgnoredColumn(name, "it has one value only")
     if kind == "dates":
-        date_format = _date_format(values)
-        numbers = _date_parts(_dates(values, date_format))
+        date_format = date_format_of(values)
+        numbers = parts_of_dates(as_dates(values, date_format))
         # The first part alone says that a date is missing.
         known = {
             part: numbers[part] if part == "day" else numbers[part][~np.isnan(numbers[part])] for part in numbers
@@ -216,10 +219,10 @@ def fit_column(values: Any, *, is_chosen: bool = False) -> Column:
         parts = (_fit_numbers(part, values) for part, values in known.items())
         return DateColumn(name, date_format, tuple(part for part in parts if isinstance(part, NumberColumn)))
     if kind == "categories":
-        return _fit_categories(name, _texts(values))
-    if not is_chosen and _are_row_numbers(values, pandas):
+        return _fit_categories(name, as_texts(values))
+    if not is_chosen and are_row_numbers(values):
         return IgnoredColumn(name, "it numbers the rows; name it among the columns to use it")
-    return _fit_numbers(name, _numbers(values, name, "the source"))
+    return _fit_numbers(name, as_numbers(values, name, "the source"))
 
 
 def fit_plain_column(values: Any) -> PlainColumn:
@@ -242,112 +245,10 @@ def _fit_numbers(name: str, numbers: NDArray[np.float64]) -> Column:
 def _fit_categories(name: str, texts: NDArray[Any]) -> Column:
     least = max(_LEAST_ROWS, round(_LEAST_SHARE * len(texts)))
     encoder = OneHotEncoder(min_frequency=least, max_categories=_MOST_CATEGORIES).fit(texts[:, None])
-    rare = encoder.infrequent_categories_[0]
-    rare = [] if rare is None else rare.tolist()
-    frequent = [category for category in encoder.categories_[0].tolist() if category not in set(rare)]
+    found = encoder.infrequent_categories_[0]
+    rare = set() if found is None else set(found.tolist())
+    frequent = [category for category in encoder.categories_[0].tolist() if category not in rare]
     covered = np.isin(texts, np.array(frequent, dtype=object)).mean() if frequent else 0.0
     if covered < 0.5:
         return IgnoredColumn(name, f"text with {len(frequent) + len(rare)} different values in {len(texts)} rows")
-    return CategoryColumn(name, tuple(frequent), len(rare), all(_is_number(category) for category in frequent))
-
-
-def _kind_of(values: Any, pandas: Any) -> str:
-    types, kind = pandas.api.types, values.dtype
-    if types.is_bool_dtype(kind) or isinstance(kind, pandas.CategoricalDtype):
-        return "categories"
-    if types.is_numeric_dtype(kind) or types.is_timedelta64_dtype(kind):
-        return "numbers"
-    if types.is_datetime64_any_dtype(kind):
-        return "dates"
-    found = types.infer_dtype(values, skipna=True)
-    if found in ("date", "datetime", "datetime64"):
-        return "dates"
-    if found in ("decimal", "integer", "floating", "mixed-integer-float"):
-        return "numbers"
-    if found in ("boolean", "empty"):
-        return "categories"
-    if found == "bytes" or not all(
-        isinstance(value, (str, int, float, bool, np.generic)) for value in values.dropna()
-    ):
-        return "nested"
-    if _date_format(values) is not None:
-        return "dates"
-    return "numbers" if pandas.to_numeric(values, errors="coerce").notna().eq(values.notna()).all() else "categories"
-
-
-def _date_format(values: Any) -> str | None:
-    """The format that all texts of a column have; None if there is none, or no texts."""
-    texts = values.dropna()
-    if not all(isinstance(text, str) for text in texts) or not texts.str.match(_DATE).all():
-        return None
-    return next((known for known in _DATE_FORMATS if _dates(texts, known).notna().all()), None)
-
-
-def _dates(values: Any, date_format: str | None) -> Any:
-    """Timestamps without a time zone; NaT where there is no date; texts by their format, other values as they are."""
-    pandas = import_pandas()
-    are_texts = pandas.api.types.infer_dtype(values, skipna=True) == "string"
-    # Without a format pandas would guess one, row by row.
-    date_format = (date_format or "ISO8601") if are_texts else None
-    return pandas.to_datetime(values, format=date_format, errors="coerce", utc=True).dt.tz_localize(None)
-
-
-def _date_parts(dates: Any) -> dict[str, NDArray[np.float64]]:
-    days = (dates - import_pandas().Timestamp(0)).dt.total_seconds() / 86400
-    columns = (days, dates.dt.month, dates.dt.day_of_week, dates.dt.hour)
-    return {part: column.to_numpy(np.float64) for part, column in zip(_DATE_PARTS, columns, strict=True)}
-
-
-def _numbers(values: Any, name: str, where: str) -> NDArray[np.float64]:
-    """(N,) with NaN for what is missing or infinite."""
-    pandas = import_pandas()
-    if pandas.api.types.is_timedelta64_dtype(values.dtype):
-        values = values.dt.total_seconds()
-    if isinstance(values.dtype, pandas.CategoricalDtype):
-        values = values.astype(object)
-    is_date = pandas.api.types.is_datetime64_any_dtype(values.dtype)
-    numbers = pandas.to_numeric(values, errors="coerce")
-    lost = values.notna() if is_date else numbers.isna() & values.notna()
-    if lost.any():
-        raise _of_another_kind(name, where, "numbers", "something else", values[lost])
-    found = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
-    found[~np.isfinite(found)] = np.nan
-    return found
-
-
-def _texts(values: Any) -> NDArray[Any]:
-    """(N,) texts; a whole number is written alike whether its column has missing values (and is float) or not."""
-    objects = values.astype(object).to_numpy()
-    missing = values.isna().to_numpy()
-    texts = np.empty(len(objects), dtype=object)
-    texts[:] = [_MISSING if lost else _text(value) for value, lost in zip(objects, missing, strict=True)]
-    return texts
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return text == _MISSING
-    return True
-
-
-def _are_row_numbers(values: Any, pandas: Any) -> bool:
-    return bool(
-        len(values) >= _FEWEST_ROW_NUMBERS
-        and pandas.api.types.is_integer_dtype(values.dtype)
-        and values.is_monotonic_increasing
-        and values.is_unique
-    )
-
-
-def _of_another_kind(name: str, where: str, expected: str, found: str, values: Any) -> InvalidInputError:
-    example = values.dropna().iloc[0]
-    return InvalidInputError(
-        f"column {name!r} of {where}: expected {expected} as in the source, got {found} such as {str(example)!r}; "
-        "make both alike, or leave the column out (ignore)"
-    )
+    return CategoryColumn(name, tuple(frequent), len(rare), all(is_number(category) for category in frequent))
