@@ -7,6 +7,7 @@ import pytest
 from shiftcal.core.errors import InvalidInputError, ShiftcalWarning, UnknownNameError
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.encoders import encoder_from_plain
+from shiftcal.data.table_columns import fit_column
 from shiftcal.data.table_encoder import TableColumns, TableEncoder, TableInputs, table_domain
 
 FRAME = pd.DataFrame(
@@ -59,6 +60,24 @@ def test_missing_and_further_columns(encoder: TableEncoder) -> None:
         encoder.encode(FRAME.drop(columns="size"), "new.csv")
     with pytest.warns(ShiftcalWarning, match=r"new\.csv: columns that the source does not have are ignored: 'more'"):
         encoder.encode(FRAME.assign(more=1), "new.csv")
+
+
+@pytest.mark.parametrize("column", ["size", "kind"])
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}, b"bytes"])
+def test_nested_values_are_of_another_kind(column: str, value: Any, encoder: TableEncoder) -> None:
+    rows = FRAME.assign(**{column: pd.Series([value] * 40, dtype=object)})
+    with pytest.raises(InvalidInputError, match=f"column '{column}' of new: expected .*got nested values"):
+        encoder.encode(rows, "new")
+
+
+@pytest.mark.parametrize(
+    "kind", ["string", "str", "object", "boolean", "Int64", "float", "datetime64[ns]", "category"]
+)
+def test_columns_without_any_value(kind: str, encoder: TableEncoder) -> None:
+    empty = pd.Series([None] * 40, dtype=kind)
+    assert fit_column(empty.rename("c")).description() == "ignored: it has one value only"
+    features = encoder.encode(FRAME.assign(size=empty, kind=empty), "new")
+    assert not features.any()  # the median, and no category
 
 
 def test_labels_of_a_target(encoder: TableEncoder) -> None:

@@ -128,7 +128,8 @@ class CategoryColumn(Column):
             categories=[list(self.categories)], handle_unknown="ignore", sparse_output=False, dtype=np.float32
         )
         encoder.fit(np.array([[self.categories[0]]], dtype=object))
-        return np.asarray(encoder.transform(as_texts(values)[:, None]))
+        rows, texts = as_texts(values)
+        return np.asarray(encoder.transform(texts[:, None]))[rows]
 
     def description(self) -> str:
         """In words."""
@@ -219,7 +220,7 @@ def fit_column(values: Any, *, is_chosen: bool = False) -> Column:
         parts = (_fit_numbers(part, values) for part, values in known.items())
         return DateColumn(name, date_format, tuple(part for part in parts if isinstance(part, NumberColumn)))
     if kind == "categories":
-        return _fit_categories(name, as_texts(values))
+        return _fit_categories(name, *as_texts(values))
     if not is_chosen and are_row_numbers(values):
         return IgnoredColumn(name, "it numbers the rows; name it among the columns to use it")
     return _fit_numbers(name, as_numbers(values, name, "the source"))
@@ -242,13 +243,12 @@ def _fit_numbers(name: str, numbers: NDArray[np.float64]) -> Column:
     return NumberColumn(name, float(scaler.center_[0]), float(scaler.scale_[0]), float(missing.mean()))
 
 
-def _fit_categories(name: str, texts: NDArray[Any]) -> Column:
-    least = max(_LEAST_ROWS, round(_LEAST_SHARE * len(texts)))
-    encoder = OneHotEncoder(min_frequency=least, max_categories=_MOST_CATEGORIES).fit(texts[:, None])
-    found = encoder.infrequent_categories_[0]
-    rare = set() if found is None else set(found.tolist())
-    frequent = [category for category in encoder.categories_[0].tolist() if category not in rare]
-    covered = np.isin(texts, np.array(frequent, dtype=object)).mean() if frequent else 0.0
-    if covered < 0.5:
-        return IgnoredColumn(name, f"text with {len(frequent) + len(rare)} different values in {len(texts)} rows")
-    return CategoryColumn(name, tuple(frequent), len(rare), all(is_number(category) for category in frequent))
+def _fit_categories(name: str, rows: NDArray[np.int64], texts: NDArray[Any]) -> Column:
+    least = max(_LEAST_ROWS, round(_LEAST_SHARE * len(rows)))
+    encoder = OneHotEncoder(min_frequency=least, max_categories=_MOST_CATEGORIES).fit(rows[:, None])
+    found, rare = encoder.categories_[0], encoder.infrequent_categories_[0]
+    frequent = found if rare is None else np.setdiff1d(found, rare)
+    if np.isin(rows, frequent).mean() < 0.5:
+        return IgnoredColumn(name, f"text with {len(found)} different values in {len(rows)} rows")
+    categories = tuple(texts[frequent].tolist())
+    return CategoryColumn(name, categories, len(found) - len(frequent), all(map(is_number, categories)))

@@ -25,6 +25,7 @@ from shiftcal.data.table_columns import (
     fit_column,
     fit_plain_column,
 )
+from shiftcal.data.table_values import kind_of, of_another_kind
 
 _SHOWN = 12
 
@@ -115,7 +116,7 @@ class TableEncoder(Encoder):
         if extra:
             message = f"{name}: columns that the source does not have are ignored: {_listed(extra)}"
             warnings.warn(message, ShiftcalWarning, stacklevel=2)
-        return np.hstack([column.encode(rows[column.name], name) for column in needed])
+        return np.hstack([_encoded(column, rows[column.name], name) for column in needed])
 
     def description(self) -> dict[str, str]:
         """What is done with which column, in words."""
@@ -140,6 +141,12 @@ class TableEncoder(Encoder):
         """What `as_plain` was called on."""
         columns = tuple(column_from_plain(column) for column in plain["columns"])
         return cls(columns, plain["label"], plain["id"], tuple(plain["left_out"]))
+
+
+def _encoded(column: Column, values: Any, name: str) -> Features:
+    if kind_of(values) == "nested":
+        raise of_another_kind(column.name, name, column.description(), "nested values", values)
+    return column.encode(values, name)
 
 
 class TableInputs(ArrayInputs):

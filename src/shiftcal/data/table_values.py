@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import numpy as np
@@ -33,20 +34,25 @@ def kind_of(values: Any) -> Literal["numbers", "categories", "dates", "nested"]:
         return "dates"
     if found in ("decimal", "integer", "floating", "mixed-integer-float"):
         return "numbers"
-    if found in ("boolean", "empty"):
+    known = values.dropna()
+    if found == "boolean" or known.empty:
         return "categories"
     plain = (str, int, float, bool, np.generic)
-    if found == "bytes" or not all(isinstance(value, plain) for value in values.dropna()):
+    if found != "string" and (found == "bytes" or not all(isinstance(value, plain) for value in known)):
         return "nested"
     if date_format_of(values) is not None:
         return "dates"
-    return "numbers" if pandas.to_numeric(values, errors="coerce").notna().eq(values.notna()).all() else "categories"
+    # One value is looked at before all are: most texts are no numbers.
+    are_numbers = is_number(str(known.iloc[0])) and pandas.to_numeric(known, errors="coerce").notna().all()
+    return "numbers" if are_numbers else "categories"
 
 
 def date_format_of(values: Any) -> str | None:
     """The format that all texts of a column have; None if there is none, or no texts."""
     texts = values.dropna()
-    if not all(isinstance(text, str) for text in texts) or not texts.str.match(_DATE).all():
+    if texts.empty or import_pandas().api.types.infer_dtype(texts) != "string" or not re.match(_DATE, texts.iloc[0]):
+        return None
+    if not texts.str.match(_DATE).all():
         return None
     return next((known for known in _DATE_FORMATS if as_dates(texts, known).notna().all()), None)
 
@@ -74,23 +80,31 @@ def as_numbers(values: Any, name: str, where: str) -> NDArray[np.float64]:
         values = values.dt.total_seconds()
     if isinstance(values.dtype, pandas.CategoricalDtype):
         values = values.astype(object)
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "iuf":
+        return _finite(values.to_numpy(dtype=np.float64))
     is_date = pandas.api.types.is_datetime64_any_dtype(values.dtype)
     numbers = pandas.to_numeric(values, errors="coerce")
     lost = values.notna() if is_date else numbers.isna() & values.notna()
     if lost.any():
         raise of_another_kind(name, where, "numbers", "something else", values[lost])
-    found = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
-    found[~np.isfinite(found)] = np.nan
-    return found
+    if is_date:
+        return np.full(len(values), np.nan)
+    return _finite(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def as_texts(values: Any) -> NDArray[Any]:
-    """(N,) texts; a whole number is written alike whether its column has missing values (and is float) or not."""
-    objects = values.astype(object).to_numpy()
-    missing = values.isna().to_numpy()
-    texts = np.empty(len(objects), dtype=object)
-    texts[:] = [_MISSING if lost else _text(value) for value, lost in zip(objects, missing, strict=True)]
-    return texts
+def _finite(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def as_texts(values: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The different texts of a series, sorted, and which of them (N,) each row has.
+
+    A whole number is written alike whether its column has missing values, and is float, or not.
+    """
+    codes, found = import_pandas().factorize(values.astype(object))
+    texts = np.array([*(_text(value) for value in found), _MISSING], dtype=object)
+    different, position = np.unique(texts, return_inverse=True)
+    return position[codes], different  # -1, of missing values, is the last
 
 
 def _text(value: Any) -> str:
@@ -118,8 +132,8 @@ def are_row_numbers(values: Any) -> bool:
 
 def of_another_kind(name: str, where: str, expected: str, found: str, values: Any) -> InvalidInputError:
     """The error for a column that is not as on the source, with one of its values."""
-    example = values.dropna().iloc[0]
+    example = str(values.dropna().iloc[0])[:40]
     return InvalidInputError(
-        f"column {name!r} of {where}: expected {expected} as in the source, got {found} such as {str(example)!r}; "
+        f"column {name!r} of {where}: expected {expected} as in the source, got {found} such as {example!r}; "
         "make both alike, or leave the column out (ignore)"
     )
