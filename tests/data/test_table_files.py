@@ -88,6 +88,13 @@ def test_decimal_commas_and_signs_of_missing_values(tmp_path: Path) -> None:
     assert frame["c"].isna().tolist() == [False, True]
 
 
+def test_names_of_rows_and_texts_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("key;size\n007;1,5\n1,5;?\n")
+    assert read_table_file(path, id_column="key")["key"].tolist() == ["007", "1,5"]
+    assert read_table_file(path, as_written=True).to_numpy().tolist() == [["007", "1,5"], ["1,5", "?"]]
+
+
 @pytest.mark.parametrize(
     ("text", "separator"),
     [

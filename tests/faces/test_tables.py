@@ -153,6 +153,15 @@ class TestCommandLine:
         again = pd.read_csv("again.csv")
         assert (again["shiftcal_predicted_class"] == again["predicted_class"]).all()
 
+    def test_texts_come_back_as_they_were_written(self, place: Path, capsys: Capture) -> None:
+        """Also a name of a row that could be a number, and what stands for a missing value."""
+        table = TARGET.drop(columns="grower").assign(bottle=[f"{n:04}" for n in range(len(TARGET))])
+        table["ash"] = table["ash"].astype(object).fillna("?")
+        table.to_csv("odd.csv", index=False)
+        assert main("predict run --data unlabelled:odd.csv --out out.csv".split()) == 0  # noqa: SIM905
+        odd, out = (Path(name).read_text(encoding="utf-8").splitlines() for name in ("odd.csv", "out.csv"))
+        assert all(after.startswith(f"{before},") for before, after in zip(odd, out, strict=True))
+
     def test_evaluate_and_estimate(self, place: Path, capsys: Capture) -> None:
         TARGET.rename(columns={"grower": "truth"}).to_feather("renamed.feather")
         numbers = []

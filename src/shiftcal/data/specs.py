@@ -24,7 +24,7 @@ import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,7 +183,15 @@ def _load_table(path: Path, spec: str, where: _Where) -> Domain:
     encoder = where.encoder
     if encoder is not None and not isinstance(encoder, TableEncoder):
         raise InvalidInputError(f"expected a sparse matrix, as the source is one, got the table {spec!r}")
-    return table_domain(read_table_file(path), spec, where.table, encoder)
+    id_column = where.table.id or (None if encoder is None else encoder.id)
+    return table_domain(read_table_file(path, id_column=id_column), spec, where.table, encoder)
+
+
+def table_as_written(spec: str) -> Any:
+    """The table that a spec names as a pandas frame, with the texts of a text file as they are."""
+    for prefix in _UNLABELLED:
+        spec = spec.removeprefix(prefix)
+    return read_table_file(Path(spec.strip()).expanduser(), as_written=True)
 
 
 def _load_array_file(path: Path, spec: str) -> Domain:
@@ -243,7 +251,7 @@ def _checked_source(source: Domain) -> LabelledDomain:
         if isinstance(source.inputs, TableInputs):
             raise InvalidInputError(
                 f"labels missing in the source {source.name!r}: say which column has them (--label COLUMN), of "
-                f"{', '.join(source.inputs.frame.columns)}"
+                f"{', '.join(source.inputs.column_names)}"
             )
         raise InvalidInputError(
             f"labels missing in the source {source.name!r}. Expected one sub-folder per class (two or more), "

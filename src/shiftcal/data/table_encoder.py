@@ -150,14 +150,14 @@ def _encoded(column: Column, values: Any, name: str) -> Features:
 
 
 class TableInputs(ArrayInputs):
-    """Features of the rows of a table, which is kept: its columns are given back with predictions."""
+    """Features of the rows of a table."""
 
     def __init__(self, frame: Any, encoder: TableEncoder, name: str, roles: TableColumns | None = None) -> None:
         roles = roles or TableColumns()
         id_column = roles.id or encoder.id
         inputs = frame[[column for column in frame.columns if column not in (roles.label, id_column)]]
         super().__init__(torch.from_numpy(encoder.encode(inputs, name)), encoder)
-        self.frame = frame
+        self.column_names = list(frame.columns)
         self.names = frame[id_column].astype(str).tolist() if id_column in frame.columns else None
 
     def identify(self, row: int) -> str:

@@ -36,8 +36,13 @@ def is_table_file(path: Path) -> bool:
     return _text_suffix(path) is not None or path.suffix.lower() in BINARY_SUFFIXES
 
 
-def read_table_file(path: Path) -> Any:
+def read_table_file(path: Path, *, id_column: str | None = None, as_written: bool = False) -> Any:
     """The table as a pandas frame.
+
+    Args:
+        path: of the file.
+        id_column: of texts, a column that is kept as it is written: 007 is no number there.
+        as_written: of texts, all columns are kept so.
 
     Raises:
         InvalidInputError: it can't be read, or is empty.
@@ -46,7 +51,10 @@ def read_table_file(path: Path) -> Any:
     pandas = import_pandas()
     try:
         is_text = _text_suffix(path) is not None
-        table = _read_text(_decoded(_content(path)), pandas) if is_text else _read_binary(path, pandas)
+        if is_text:
+            table = _read_text(_decoded(_content(path)), pandas, id_column, as_written)
+        else:
+            table = _read_binary(path, pandas)
     except _UNREADABLE as error:
         raise InvalidInputError(f"can't read {str(path)!r} as a table: {error}") from error
     return as_frame(table, str(path))
@@ -113,16 +121,23 @@ def _decoded(content: bytes) -> str:
         return content.decode("cp1252", errors="replace")
 
 
-def _read_text(text: str, pandas: Any) -> Any:
+def _read_text(text: str, pandas: Any, id_column: str | None, as_written: bool) -> Any:
     separator = find_separator(text)
+    if as_written:
+        return pandas.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False)
     frame = pandas.read_csv(
-        io.StringIO(text), sep=separator, na_values=list(_MISSING), skipinitialspace=True, low_memory=False
+        io.StringIO(text),
+        sep=separator,
+        dtype={id_column: str},
+        na_values=list(_MISSING),
+        skipinitialspace=True,
+        low_memory=False,
     )
     if separator == ",":
         return frame
     for name in frame.columns[[pandas.api.types.is_string_dtype(kind) for kind in frame.dtypes]]:
         values = frame[name]
-        if values.dropna().astype(str).str.fullmatch(_WITH_COMMA).all():
+        if name != id_column and values.dropna().astype(str).str.fullmatch(_WITH_COMMA).all():
             frame[name] = pandas.to_numeric(values.str.replace(".", "").str.replace(",", "."))
     return frame
 

@@ -34,6 +34,7 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
 def predict_command(arguments: argparse.Namespace) -> None:
     """`shiftcal predict`."""
     from shiftcal.core.files import check_writable_folder
+    from shiftcal.data.specs import table_as_written
     from shiftcal.data.table_encoder import TableInputs
     from shiftcal.runs.evaluation import predict_domain
     from shiftcal.runs.folder import RunFolder
@@ -45,7 +46,7 @@ def predict_command(arguments: argparse.Namespace) -> None:
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
     domain = _domain_for(model, arguments)
     predictions = predict_domain(model, domain)
-    beside = domain.inputs.frame if isinstance(domain.inputs, TableInputs) else None
+    beside = table_as_written(arguments.data) if isinstance(domain.inputs, TableInputs) else None
     export_predictions(predictions, arguments.out, beside)
     print(f"{len(predictions)} predictions: {arguments.out}")
 
