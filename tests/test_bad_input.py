@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from scipy.sparse import csr_matrix
 from torch.utils.data import Dataset
 
 from shiftcal import AdaptiveClassifier
@@ -73,6 +72,8 @@ def write_image_folders(folder: Path) -> None:
 
 
 CONFIGURATIONS = {
+    "wrong_label": "source: source.npz\nlabel: [y]\n",
+    "wrong_ignore": "source: source.npz\nignore: y\n",
     "not_yaml": "source: [source.npz\ntarget: }",
     "no_mapping": "- source.npz\n- target.npz\n",
     "no_source": "target: target.npz\n",
@@ -303,6 +304,8 @@ BAD_CONFIGURATIONS = {
     "twice": ["the key 'source' twice", "line 2"],
     "timestamp": ["timestamp"],
     "epochs": ["'epochs'", "at most 1,000,000", "1e300"],
+    "wrong_label": ["'label' must be the name of a column"],
+    "wrong_ignore": ["'ignore' must be a list of names"],
 }
 
 
@@ -460,8 +463,6 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "text": ({"X": "photos"}, "X: expected float features.*'photos'"),
     "a mapping": ({"X": {"a": FEATURES}}, "X: expected float features"),
     "a generator": ({"X": iter(FEATURES)}, "X: expected float features"),
-    "sparse": ({"X": csr_matrix(FEATURES)}, "X and y.*dense"),
-    "sparse target": ({"X_target": csr_matrix(FEATURES)}, "X_target.*dense"),
     "sparse tensor": ({"X": torch.eye(4).to_sparse()}, "X: expected an ordinary dense tensor"),
     "ragged": ({"X": [[1.0, 2.0], [3.0]]}, "X and y.*inhomogeneous"),
     "no features": ({"X": torch.zeros(45, 0)}, "at least one row and column"),
@@ -484,10 +485,10 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     "labels without text": ({"y": [Unwritten(), Unwritten(), 1] * 15}, "labels.*RuntimeError: no text"),
     "labels of 5,000 digits": ({"y": [10**5000, 1, 2] * 15}, "labels.*digits"),
     "labels that are None": ({"y": [None, 1, 2] * 15}, "15 of 45 labels are missing"),
-    "NaN": ({"X": with_value(np.nan)["x"]}, "X.*NaN"),
     "infinity": ({"X": with_value(np.inf)["x"]}, "X.*infinity"),
+    "infinity in the target": ({"X_target": with_value(np.inf)["x"]}, "X_target.*infinity"),
+    "infinity beside NaN": ({"X": np.where(np.eye(45, 4), np.nan, with_value(np.inf)["x"])}, "X.*infinity"),
     "NaN in a tensor": ({"X": torch.from_numpy(with_value(np.nan)["x"])}, "NaN or infinite"),
-    "NaN in the target": ({"X_target": with_value(np.nan)["x"]}, "X_target.*NaN"),
     "one dimension": ({"X": FEATURES[:, 0]}, "2D"),
     "no rows": ({"X": FEATURES[:0], "y": LABELS[:0]}, "0 sample"),
     "float pictures": ({"X": PICTURES / 255}, "uint8"),

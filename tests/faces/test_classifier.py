@@ -24,9 +24,16 @@ from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError
 from shiftcal.data import ArrayInputs, LabelledDomain, UnlabelledDomain
 
 
+def allowed_to_fail(estimator: Any) -> dict[str, str]:
+    """Weights say how often a row is drawn into random batches, and rows are held out at random."""
+    reason = "training is random: a row of weight 2 is not the same as two rows"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+
+
 # check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)]
+    [AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)],
+    expected_failed_checks=allowed_to_fail,
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -338,7 +338,7 @@ class TestList:
         ],
     )
     def test_names_everything(self, what: str, expected: list[str], capsys: Capture) -> None:
-        words = [line.split()[0].split("/")[0] for line in succeed(f"list {what}", capsys).splitlines()]
+        words = [line.split()[0].split("/")[0] for line in succeed(f"list {what} --long", capsys).splitlines()]
         assert set(expected) <= set(words)
 
 

@@ -32,6 +32,8 @@ def test_what_a_run_writes_can_be_run_again(tmp_path: Path, method: str, calibra
         method=method,
         calibrator=calibrator,
         image_size=28,
+        label="größe",
+        ignore=["a", "b, c"],
         method_options={"learning_rate": "1e-5"},
         calibrator_options={"num_bins": 7} if calibrator == "histogram" else {},
         training={"epochs": 2, "gradient_clip": None},

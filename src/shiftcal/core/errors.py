@@ -34,6 +34,10 @@ def _restored(cls: type[ShiftcalError], arguments: tuple[Any, ...]) -> ShiftcalE
     return error
 
 
+class ShiftcalWarning(UserWarning):
+    """Something in the input that is left aside, and that the user may not expect to be."""
+
+
 class InvalidInputError(ShiftcalError, ValueError):
     """An argument, an array or a configuration value is not what was expected."""
 

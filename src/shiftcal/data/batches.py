@@ -22,6 +22,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.limits import BATCH_BYTES
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
 from shiftcal.data.views import ViewMaker
+from shiftcal.data.weights import weighted_rows
 
 _SOURCE, _TARGET, _PSEUDO = 0, 1, 2
 Distributions = NDArray[np.float32]
@@ -266,5 +267,7 @@ class _EpochBatches(Dataset[_RawBatch]):
         if permutation is None or known != number:
             generator = np.random.default_rng([self.plan.seed, domain, self.epoch, number])
             permutation = generator.permutation(num_rows)
+            if domain == _SOURCE and self.problem.source.weights is not None:
+                permutation = weighted_rows(self.problem.source.weights, num_rows, generator)[permutation]
             self._last_permutation[domain] = (number, permutation)
         return permutation

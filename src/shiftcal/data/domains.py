@@ -37,6 +37,8 @@ class LabelledDomain:
     inputs: Inputs
     labels: Rows
     classes: tuple[Hashable, ...]
+    weights: NDArray[np.float64] | None = None
+    """How often training draws each row, in proportion; None: all alike. Held-out rows count alike in any case."""
 
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
@@ -54,7 +56,8 @@ class LabelledDomain:
 
     def subset(self, rows: Rows) -> LabelledDomain:
         """The given rows as a domain of their own."""
-        return LabelledDomain(self.name, self.inputs.subset(rows), self.labels[rows], self.classes)
+        weights = None if self.weights is None else self.weights[rows]
+        return LabelledDomain(self.name, self.inputs.subset(rows), self.labels[rows], self.classes, weights)
 
     def labels_among(self, classes: Sequence[Hashable]) -> Rows:
         """Labels as positions in `classes` (the model's), whatever the order of this domain's own.

@@ -132,6 +132,16 @@ def list_domain(list_file: Path, name: str, *, folder: Path | None = None) -> Do
     return LabelledDomain(name, inputs, codes, classes)
 
 
+def is_image_list(path: Path) -> bool:
+    """Whether a text file is a list of images and not a table: its first line names one, or could be no header."""
+    if path.suffix.lower() != ".txt":
+        return False
+    with path.open("rb") as stream:
+        first = stream.readline().decode("utf-8-sig", errors="replace").strip().lower()
+    names_image = first.endswith(IMAGE_SUFFIXES) or any(f"{suffix} " in first for suffix in IMAGE_SUFFIXES)
+    return names_image or not (len(first.split()) > 2 or any(mark in first for mark in ",;\t|"))
+
+
 def encode_text_labels(labels: Sequence[str]) -> tuple[Rows, tuple[Hashable, ...]]:
     """The position of each label in the sorted classes, and these: whole numbers if all of them are."""
     if all(_is_whole_number(label) for label in set(labels)):

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from shiftcal.core.errors import InvalidInputError, user_code
+from shiftcal.data.encoders import Encoder
 from shiftcal.data.image_formats import ImageFormat as ImageFormat
 from shiftcal.data.image_formats import convert_images
 from shiftcal.data.picture_files import decode_picture
@@ -37,6 +38,8 @@ class Inputs(ABC):
 
     shape: tuple[int, ...]
     """(D,) for features, (channels, height, width) for images."""
+    encoder: Encoder | None = None
+    """What has made features of the rows of a table; None where nothing had to."""
 
     @property
     def kind(self) -> Kind:
@@ -84,11 +87,12 @@ class Inputs(ABC):
 class ArrayInputs(Inputs):
     """Features (N, D) as float32, or images (N, C, H, W) as uint8 or as float32 in [0, 1], in memory."""
 
-    def __init__(self, values: Tensor) -> None:
+    def __init__(self, values: Tensor, encoder: Encoder | None = None) -> None:
         if values.ndim not in (2, 4):
             raise InvalidInputError(f"expected features (N, D) or images (N, C, H, W), got {tuple(values.shape)}")
         self.values = values
         self.shape = tuple(values.shape[1:])
+        self.encoder = encoder
 
     @property
     def in_memory(self) -> bool:
@@ -289,6 +293,7 @@ class SubsetInputs(Inputs):
         self.base = base
         self.rows = rows
         self.shape = base.shape
+        self.encoder = base.encoder
 
     @property
     def in_memory(self) -> bool:

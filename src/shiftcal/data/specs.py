@@ -7,6 +7,8 @@ Tried in this order:
 | `FOLDER` | a folder with one sub-folder per class: no image directly in it, two sub-folders or more with images |
 | `FOLDER` | any other folder with images in it or below: no labels |
 | `LIST.txt`, `LIST.lst` | lines `path label` or `path`, paths beginning at the list's folder |
+| `TABLE.csv`, `.tsv`, `.txt` | a table with names of columns, also with `.gz`, `.bz2`, `.xz`, `.zip`, `.zst` behind |
+| `TABLE.parquet`, `.feather`, `.arrow` | the same; in all of them `TableColumns` says which column has the labels |
 | `FILE.npz` | arrays x and y, or X and y, images and labels, features and labels, train_x and train_y, ... |
 | `FILE.npz:PREFIX` | arrays PREFIX_x and PREFIX_y |
 | `FILE.npz#x=NAME,y=NAME` | arrays of any names; `classes=NAME` may follow |
@@ -22,6 +24,7 @@ import difflib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +40,25 @@ from shiftcal.data.array_files import (
 )
 from shiftcal.data.catalog.registry import CATALOG, find_entry, load_selection
 from shiftcal.data.domains import LabelledDomain
+from shiftcal.data.encoders import Encoder
 from shiftcal.data.image_files import (
     DEFAULT_IMAGE_SIZE,
     Domain,
     folder_domain,
+    is_image_list,
     list_domain,
     unlabelled_folder_domain,
 )
 from shiftcal.data.image_formats import ImageFormat, check_image_size
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.table_encoder import TableColumns, TableEncoder, TableInputs, table_domain
+from shiftcal.data.table_files import is_table_file, read_table_file
 
 SPEC_FORMS = (
-    "a folder with one sub-folder per class; a folder of images; an image list LIST.txt; arrays FILE.npz, "
-    "FILE.npz:PREFIX or FILE.npz#x=NAME,y=NAME; inputs FILE.npy; a data set NAME[/DOMAIN][:SPLIT] "
-    "(see: shiftcal list datasets); unlabelled:SPEC"
+    "a folder with one sub-folder per class; a folder of images; an image list LIST.txt; a table FILE.csv (.tsv, "
+    ".txt, .csv.gz, .parquet, .feather, .arrow) with --label COLUMN; arrays FILE.npz, FILE.npz:PREFIX or "
+    "FILE.npz#x=NAME,y=NAME; inputs FILE.npy; a data set NAME[/DOMAIN][:SPLIT] (see: shiftcal list datasets); "
+    "unlabelled:SPEC"
 )
 """The forms of a spec, for messages."""
 
@@ -72,12 +80,16 @@ def load_domain(
     spec: str | Path,
     *,
     image_format: ImageFormat | None = None,
+    table: TableColumns | None = None,
+    encoder: Encoder | Literal["own"] | None = "own",
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> Domain:
     """The data that a spec names, with images brought to `image_format` if one is given.
 
-    Without one, images in memory stay as they are and files get the default size.
+    Without one, images in memory stay as they are and files get the default size. Of a table, `table` says what the
+    columns are; `encoder` is that of the source that the data belongs to, None if that is no table, "own" if the data
+    is a source itself.
 
     Raises:
         InvalidInputError: the spec names nothing, or what it names can't be used.
@@ -86,8 +98,21 @@ def load_domain(
     """
     if not isinstance(spec, (str, Path)):
         raise InvalidInputError(f"expected a spec, got {shown(spec)}. A spec is {SPEC_FORMS}.")
-    domain = _load(str(spec).strip(), data_dir, download)
+    given = None if encoder == "own" else encoder
+    domain = _load(str(spec).strip(), _Where(data_dir, download, table or TableColumns(), given))
+    if encoder != "own" and domain.inputs.encoder is not encoder:
+        expected, found = ("features or images", "a table") if encoder is None else ("a table", domain.inputs.kind)
+        raise InvalidInputError(f"{shown(spec)}: expected {expected}, as the source has, got {found}")
     return domain if image_format is None else _in_format(domain, image_format)
+
+
+class _Where(NamedTuple):
+    """What the reading of a spec depends on beside it."""
+
+    data_dir: str | Path | None
+    download: bool
+    table: TableColumns
+    encoder: Encoder | None
 
 
 def load_pair(
@@ -96,13 +121,15 @@ def load_pair(
     *,
     image_size: int | None = None,
     default_image_size: int = DEFAULT_IMAGE_SIZE,
+    table: TableColumns | None = None,
     data_dir: str | Path | None = None,
     download: bool = False,
 ) -> tuple[LabelledDomain, Domain]:
     """A labelled source and a target, with or without labels, whose inputs have one shape.
 
     Images get `image_size`, or else the larger of the two sizes, that of files being `default_image_size`; and RGB
-    unless both are grey. What already has this format is not copied.
+    unless both are grey. What already has this format is not copied. Tables become features by what the source's are
+    like; `table` says what its columns are.
 
     Raises:
         InvalidInputError: also if the source has no labels or a single class, if the target has classes that the
@@ -112,8 +139,8 @@ def load_pair(
     """
     if image_size is not None:
         check_image_size(image_size)
-    source = _checked_source(load_domain(source_spec, data_dir=data_dir, download=download))
-    target = load_domain(target_spec, data_dir=data_dir, download=download)
+    source = _checked_source(load_domain(source_spec, table=table, data_dir=data_dir, download=download))
+    target = load_domain(target_spec, encoder=source.inputs.encoder, data_dir=data_dir, download=download)
     with_features = "features" in (source.inputs.kind, target.inputs.kind)
     if with_features:
         _check_equal_shapes(source, target)
@@ -125,31 +152,48 @@ def load_pair(
     return dataclasses.replace(source, inputs=source.inputs.in_format(shared)), _in_format(target, shared)
 
 
-def _load(spec: str, data_dir: str | Path | None, download: bool) -> Domain:
+def _load(spec: str, where: _Where) -> Domain:
     if spec.startswith(_UNLABELLED):
-        return _load_unlabelled(spec.partition(":")[2], data_dir, download)
+        return _load_unlabelled(spec.partition(":")[2], where)
     path = _as_path(spec)
     if path.is_dir():
         return folder_domain(path, spec)
     chosen = None if path.exists() else _CHOSEN_ARRAYS.fullmatch(spec)
     if chosen is not None:
         return _load_chosen_arrays(_existing(chosen["path"]), chosen["mark"], chosen["choice"], spec)
+    if is_table_file(path) and not (path.is_file() and is_image_list(path)):
+        return _load_table(_existing(spec), spec, where)
     read = _FILE_READERS.get(path.suffix.lower())
     if read is not None:
         return read(_existing(spec), spec)
     if path.exists():
         raise InvalidInputError(f"can't tell what kind of data the file {shown(spec)} is. A spec is {SPEC_FORMS}.")
-    return _load_named(spec, data_dir, download)
+    return _load_named(spec, where)
 
 
-def _load_unlabelled(spec: str, data_dir: str | Path | None, download: bool) -> Domain:
+def _load_unlabelled(spec: str, where: _Where) -> Domain:
     if spec.startswith(_UNLABELLED):
         raise InvalidInputError(f"expected unlabelled: once in a spec, got it again before {shown(spec)}")
     path = _as_path(spec)
     if path.is_dir():
         return unlabelled_folder_domain(path, spec)
-    domain = _load(spec, data_dir, download)
+    domain = _load(spec, where)
     return domain.without_labels() if isinstance(domain, LabelledDomain) else domain
+
+
+def _load_table(path: Path, spec: str, where: _Where) -> Domain:
+    encoder = where.encoder
+    if encoder is not None and not isinstance(encoder, TableEncoder):
+        raise InvalidInputError(f"expected a sparse matrix, as the source is one, got the table {spec!r}")
+    id_column = where.table.id or (None if encoder is None else encoder.id)
+    return table_domain(read_table_file(path, id_column=id_column), spec, where.table, encoder)
+
+
+def table_as_written(spec: str) -> Any:
+    """The table that a spec names as a pandas frame, with the texts of a text file as they are."""
+    for prefix in _UNLABELLED:
+        spec = spec.removeprefix(prefix)
+    return read_table_file(Path(spec.strip()).expanduser(), as_written=True)
 
 
 def _load_array_file(path: Path, spec: str) -> Domain:
@@ -174,7 +218,7 @@ def _key_and_name(part: str, spec: str) -> tuple[str, str]:
     return key, name
 
 
-def _load_named(spec: str, data_dir: str | Path | None, download: bool) -> Domain:
+def _load_named(spec: str, where: _Where) -> Domain:
     name, _, rest = spec.partition("/")
     domain, _, split = rest.partition(":")
     if not rest:
@@ -187,7 +231,7 @@ def _load_named(spec: str, data_dir: str | Path | None, download: bool) -> Domai
                 f"no file or folder {shown(spec)}, and no data set of that name. A spec is {SPEC_FORMS}."
             )
         raise UnknownSpecError(spec, name)
-    return load_selection(entry, entry.select(domain, split), data_dir=data_dir, download=download)
+    return load_selection(entry, entry.select(domain, split), data_dir=where.data_dir, download=where.download)
 
 
 def _as_path(text: str) -> Path:
@@ -226,6 +270,11 @@ _FILE_READERS: dict[str, Callable[[Path, str], Domain]] = {
 
 def _checked_source(source: Domain) -> LabelledDomain:
     if not isinstance(source, LabelledDomain):
+        if isinstance(source.inputs, TableInputs):
+            raise InvalidInputError(
+                f"labels missing in the source {source.name!r}: say which column has them (--label COLUMN), of "
+                f"{', '.join(source.inputs.column_names)}"
+            )
         raise InvalidInputError(
             f"labels missing in the source {source.name!r}. Expected one sub-folder per class (two or more), "
             "a list with lines 'path label', or arrays x and y."

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.calibrators.estimates import estimate_performance
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.sparse_encoder import SparseEncoder
 from shiftcal.faces.foreign_models import (
     LEAST_PROBABILITY,
     Features,
@@ -34,8 +34,6 @@ from shiftcal.runs.predictions import Predictions
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import conformity
-
-_NUM_SPARSE_COMPONENTS = 256
 
 
 class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -169,7 +167,7 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _dense(self, features: np.ndarray | sparse.spmatrix | None) -> Tensor | None:
         if features is None:
             return None
-        dense = features if self._reduction is None else self._reduction.transform(features)
+        dense = features if self._reduction is None else self._reduction.encode(features, "features")
         return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
 
 
@@ -278,9 +276,8 @@ def _checked_features(features: NDArray[np.float64] | None, num_rows: int, name:
 
 def _sparse_reduction(
     source: np.ndarray | sparse.spmatrix | None, target: np.ndarray | sparse.spmatrix | None
-) -> TruncatedSVD | None:
+) -> SparseEncoder | None:
     """Sparse features, as of words, have thousands of columns: their leading components of both domains."""
     if not sparse.issparse(source):
         return None
-    both = sparse.vstack([source, target])
-    return TruncatedSVD(min(_NUM_SPARSE_COMPONENTS, min(both.shape) - 1), random_state=0).fit(both)
+    return SparseEncoder.fit(sparse.vstack([source, target]))

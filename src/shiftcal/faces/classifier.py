@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -21,7 +22,12 @@ from shiftcal.core.errors import InvalidInputError, InvalidTypeError
 from shiftcal.data.arrays import check_kind, encode_labels, inputs_from, labels_of_dataset
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.frames import as_label_list
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.rows import encoded_inputs, encoder_for, is_numeric_frame, plain_rows
+from shiftcal.data.sparse_encoder import SparseEncoder
+from shiftcal.data.table_encoder import TableEncoder
+from shiftcal.data.weights import row_weights
 from shiftcal.runs.folder import RunFolder
 from shiftcal.target.performance import Estimate
 from shiftcal.training.fallback import fit_with_fallback
@@ -46,16 +52,22 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training_options: further options of the engine by name, such as precision or num_workers.
         fallback: for methods that adapt: train a classifier on the source alone beside it, and keep that one where
             the target's own structure speaks for it; `verdict_` says so. See `shiftcal.training.fallback`.
+        class_weight: None, "balanced" (all classes weigh alike) or weights by label: how often training draws rows
+            of each class. Probabilities are then those of a source with such classes. `save` does not keep it.
 
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
+        columns_: of a table, what is done with which column.
         history_: one mapping per epoch.
         estimated_accuracy_: the accuracy to be expected on the target, found without its labels; NaN without one.
         verdict_: in words, what to expect on the target and how far to believe it; empty without a target.
         model_: the fitted model.
 
-    Inputs are float features (N, D); images as a NumPy uint8 array (N, H, W) or (N, H, W, C), or as a torch float
-    tensor (N, C, H, W) in [0, 1]; a torch Dataset; or a domain of `shiftcal.data`.
+    Inputs are float features (N, D), which are taken as they are; tables: frames of pandas, polars, Arrow or DuckDB,
+    arrays of mixed values or with NaN, with columns of numbers, categories, truth values and dates, found by name
+    (`shiftcal.data.table_columns` says what becomes of them); sparse matrices; images as a NumPy uint8 array
+    (N, H, W) or (N, H, W, C), or as a torch float tensor (N, C, H, W) in [0, 1]; a torch Dataset; or a domain of
+    `shiftcal.data`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -77,6 +89,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = 0,
         training_options: Mapping[str, Any] | None = None,
         fallback: bool = True,
+        class_weight: Mapping[Any, float] | str | None = None,
     ) -> None:
         self.method = method
         self.calibrator = calibrator
@@ -89,29 +102,37 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.training_options = training_options
         self.fallback = fallback
+        self.class_weight = class_weight
 
-    def fit(self, X: Any, y: Any = None, X_target: Any = None) -> AdaptiveClassifier:
+    def fit(self, X: Any, y: Any = None, X_target: Any = None, sample_weight: Any = None) -> AdaptiveClassifier:
         """Train on labelled source data and unlabelled target data.
 
         Args:
             X: source inputs.
             y: source labels of any hashable type; None if X is a dataset or domain that has them.
             X_target: target inputs; None means that no shift is known, and the density ratio is 1.
+            sample_weight: for each source row, how often training draws it, in proportion. The rows that are held
+                out for calibration, and the estimates made from them, count alike.
         """
         recipe = self._recipe()
-        inputs, labels = self._source(X, y)
+        rows, labels = self._source(X, y)
         codes, classes = encode_labels(labels, "y")
-        if len(codes) != len(inputs):
-            raise InvalidInputError(f"y: expected one label for each of {len(inputs)} rows, got {len(codes)} labels")
+        num_rows = rows.shape[0] if hasattr(rows, "iloc") or sparse.issparse(rows) else len(rows)
+        if len(codes) != num_rows:
+            raise InvalidInputError(f"y: expected one label for each of {num_rows} rows, got {len(codes)} labels")
+        weights = row_weights(codes, classes.tolist(), self.class_weight, sample_weight)
+        target_rows = None if X_target is None else self._rows(X_target, "X_target")
+        encoder = encoder_for(rows, target_rows)
+        inputs = encoded_inputs(rows, encoder, "X")
         target = None
         if X_target is not None:
-            target_inputs = self._inputs(X_target, "X_target", reset=False)
+            target_inputs = encoded_inputs(target_rows, encoder, "X_target")
             if target_inputs.shape != inputs.shape:
                 raise InvalidInputError(
                     f"X_target: expected rows of the source's shape {inputs.shape}, got {target_inputs.shape}"
                 )
             target = UnlabelledDomain("target", target_inputs)
-        source = LabelledDomain("source", inputs, codes, tuple(classes.tolist()))
+        source = LabelledDomain("source", inputs, codes, tuple(classes.tolist()), weights)
         self._take(fit_with_fallback(ShiftProblem(source, target), recipe, fallback=self.fallback), classes)
         return self
 
@@ -163,7 +184,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             InvalidInputError: no source data was held out.
         """
         check_is_fitted(self)
-        return self.model_.estimate(self._inputs(X, "X", reset=False))
+        return self.model_.estimate(self._inputs(X, "X"))
 
     def save(self, path: str | Path) -> None:
         """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""
@@ -189,12 +210,19 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named["fallback"] = model.findings.adaptation is not None or not model.recipe.method.needs_target
         classifier = cls(**plain | named | {"backbone": model.recipe.backbone, "training_options": training})
         classifier._take(model, encode_labels(model.classes, "classes")[1])
-        if len(model.input_shape) == 1:
-            classifier.n_features_in_ = model.input_shape[0]
         return classifier
 
     def _take(self, model: FittedModel, classes: NDArray[Any]) -> None:
         self.model_ = model
+        if isinstance(model.encoder, TableEncoder):
+            self.n_features_in_ = len(model.encoder.names)
+            if model.encoder.has_names:
+                self.feature_names_in_ = np.array(model.encoder.names, dtype=object)
+        elif isinstance(model.encoder, SparseEncoder):
+            self.n_features_in_ = model.encoder.num_columns
+        elif len(model.input_shape) == 1:
+            self.n_features_in_ = model.input_shape[0]
+        self.columns_ = {} if model.encoder is None else model.encoder.description()
         self.classes_ = classes
         self.history_ = list(model.history)
         self.n_iter_ = len(self.history_)
@@ -224,7 +252,8 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             training | further,
         )
 
-    def _source(self, X: Any, y: Any) -> tuple[Inputs, Any]:
+    def _source(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """The rows, as `encoder_for` takes them, and their labels."""
         if isinstance(X, LabelledDomain) and y is None:
             return X.inputs, [X.classes[code] for code in X.labels]
         if isinstance(X, Dataset) and y is None:
@@ -233,30 +262,52 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInputError(
                 "labels are missing in the source: this classifier requires y to be passed, but the target y is None"
             )
-        if _is_table(X):
+        X, y = plain_rows(X, "X"), as_label_list(y, "y")
+        if _is_checked(X):
             check_kind(X, "X")
             with _as_own_error("X and y"):
                 if _has_labels_of_other_kinds(y):
-                    X = validate_data(self, X, dtype=np.float32)
+                    checked = self._validated(X, reset=True)
                 else:
-                    X, y = validate_data(self, X, y, dtype=np.float32, multi_output=False)
+                    checked, y = self._validated(X, y=y, multi_output=False, reset=True)
                     check_classification_targets(y)
-        return inputs_from(X, "X"), y
+            # A frame keeps the names of its columns.
+            X = X if hasattr(X, "iloc") else checked
+        elif not hasattr(X, "iloc"):
+            X = inputs_from(X, "X")
+        return X, y
 
-    def _inputs(self, X: Any, name: str, *, reset: bool) -> Inputs:
-        if _is_table(X):
-            check_kind(X, name)
-            with _as_own_error(name):
-                X = validate_data(self, X, dtype=np.float32, reset=reset)
-        return inputs_from(X, name)
+    def _rows(self, X: Any, name: str) -> Any:
+        """A pandas frame, a sparse matrix, an array of numbers or inputs."""
+        X = plain_rows(X, name)
+        if hasattr(X, "iloc"):
+            return X
+        if not _is_checked(X):
+            return inputs_from(X, name)
+        check_kind(X, name)
+        with _as_own_error(name):
+            return self._validated(X, reset=False)
+
+    def _validated(self, X: Any, **settings: Any) -> Any:
+        """By scikit-learn's own checks; gaps are allowed."""
+        return validate_data(
+            self, X, dtype=np.float32, accept_sparse="csr", ensure_all_finite="allow-nan", **settings
+        )
+
+    def _inputs(self, X: Any, name: str) -> Inputs:
+        return encoded_inputs(self._rows(X, name), self.model_.encoder, name)
 
     def _outputs(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self.model_.predict(self._inputs(X, "X", reset=False))
+        return self.model_.predict(self._inputs(X, "X"))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.sparse = True
         tags.non_deterministic = False
         return tags
 
@@ -294,7 +345,9 @@ def _has_labels_of_other_kinds(y: Any) -> bool:
     )
 
 
-def _is_table(X: Any) -> bool:
-    """Whether scikit-learn's own checks apply: arrays and frames of features, and anything it should refuse."""
+def _is_checked(X: Any) -> bool:
+    """Whether scikit-learn's own checks apply: numbers in arrays, sparse ones too, and anything it should refuse."""
+    if hasattr(X, "iloc"):
+        return is_numeric_frame(X)
     known = (Inputs, LabelledDomain, UnlabelledDomain, Dataset, torch.Tensor)
     return not isinstance(X, known) and getattr(X, "ndim", 2) <= 2

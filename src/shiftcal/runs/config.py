@@ -12,16 +12,20 @@ from shiftcal.core.errors import DataUnavailableError, InvalidInputError, Unknow
 from shiftcal.core.options import option_names
 from shiftcal.core.plain_yaml import MOST_CHARACTERS, read_yaml
 from shiftcal.data.image_formats import check_image_size
+from shiftcal.data.table_encoder import TableColumns
 from shiftcal.methods import method_class
 from shiftcal.training.compositions import resolved_names
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 
+_TABLE_KEYS = ("label", "id", "ignore", "columns")
 # Types and their name for each key of a configuration file.
 _VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("source", "method", "backbone"), ((str,), "text")),
     **dict.fromkeys(("target", "test", "source_test", "calibrator"), ((str, type(None)), "text or null")),
     "image_size": ((int, type(None)), "a whole number or null"),
+    **dict.fromkeys(("label", "id"), ((str, type(None)), "the name of a column or null")),
+    **dict.fromkeys(("ignore", "columns"), ((list, type(None)), "a list of names of columns or null")),
     "fallback": ((bool,), "true or false"),
     **dict.fromkeys(("method_options", "calibrator_options", "training"), ((dict,), "a mapping")),
 }
@@ -45,6 +49,14 @@ class RunConfig:
     backbone: str = "auto"
     image_size: int | None = None
     """Side that all images are brought to; None: by the data and the backbone."""
+    label: str | None = None
+    """Of tables: the column of the labels."""
+    id: str | None = None
+    """Of tables: a column that names the rows, and is no input."""
+    ignore: Sequence[str] | None = None
+    """Of tables: columns that are no inputs."""
+    columns: Sequence[str] | None = None
+    """Of tables: the inputs; None: all other columns."""
     fallback: bool = True
     """Whether a method that adapts is given up where the source alone seems to do better."""
     method_options: Mapping[str, Any] = field(default_factory=dict)
@@ -71,8 +83,12 @@ class RunConfig:
 
     def data(self) -> dict[str, Any]:
         """The part of the configuration that is not in the recipe."""
-        names = ("source", "target", "test", "source_test", "image_size", "fallback")
+        names = ("source", "target", "test", "source_test", "image_size", *_TABLE_KEYS, "fallback")
         return {name: getattr(self, name) for name in names}
+
+    def table(self) -> TableColumns:
+        """What the columns of tables are."""
+        return TableColumns(label=self.label, id=self.id, ignore=self.ignore or (), columns=self.columns)
 
     def with_settings(self, settings: Sequence[str]) -> RunConfig:
         """With `key=value` settings of the command line, each an option of the method, the calibrator or training.

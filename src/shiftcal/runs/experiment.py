@@ -79,7 +79,8 @@ def read_contents(folder: RunFolder) -> RunContents:
     card = folder.read_card()
     findings = TargetFindings.from_plain(card["findings"])
     about_sets = verdict_on_sets(folder.read_metrics()["target"])
-    verdicts = (*findings.verdicts(), *([] if about_sets is None else [about_sets]))
+    further = (about_sets, card.get("columns_used"))
+    verdicts = (*findings.verdicts(), *(sentence for sentence in further if sentence is not None))
     name = config["method"] + (f" + {config['calibrator']}" if config["calibrator"] else "")
     if findings.fell_back:
         name = f"{config['method']}, fell back to the source alone"

@@ -29,6 +29,7 @@ import yaml
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, OutputError
 from shiftcal.core.files import written_whole
+from shiftcal.data.encoders import Encoder
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, FORMAT_VERSION
 from shiftcal.training.fitted_model import FittedModel
 
@@ -145,6 +146,7 @@ class RunFolder:
                 "seed": model.recipe.training.random_state,
                 "training_seconds": seconds,
                 "findings": model.findings.as_plain(),
+                **({} if model.encoder is None else _about_columns(model.encoder)),
                 "composed_of": (model.asked_for or model.recipe).parts,
                 **(facts or {}),
             }
@@ -227,6 +229,10 @@ class RunFolder:
         if not path.is_file():
             raise DataUnavailableError(f"{str(self.path)!r} is not the folder of a run: it has no {path.name}")
         return path.read_text(encoding="utf-8")
+
+
+def _about_columns(encoder: Encoder) -> dict[str, Any]:
+    return {"columns_used": encoder.summary(), "columns": encoder.description()}
 
 
 _COMMANDS = ("shiftcal", "__main__")

@@ -24,13 +24,24 @@ _PREFIX = "probability_"
 _ROUNDING = 1e-2
 
 
-def export_predictions(predictions: Predictions, path: Path) -> None:
+def export_predictions(predictions: Predictions, path: Path, beside: Any = None) -> None:
     """Write a table for other programs, in the format of the suffix: csv, npz or parquet.
 
-    One row an input: id, predicted class, confidence, one probability per class, density ratio.
+    One row an input: id, predicted class, confidence, one probability per class, density ratio. Where the inputs are
+    rows of a table, `beside` is its pandas frame: in csv and parquet its columns come first, in place of the id, and
+    a column of ours whose name is taken gets `shiftcal_` before it.
     """
     check_export_path(path)
-    _EXPORTS[path.suffix.lower()](predictions, path)
+    if beside is None or path.suffix.lower() == ".npz":
+        _EXPORTS[path.suffix.lower()](predictions, path)
+        return
+    own = {name: column for name, column in _columns(predictions) if name != "id"}
+    table = beside.assign(**{f"shiftcal_{name}" if name in beside else name: own[name] for name in own})
+    with written_whole(path) as temporary:
+        if path.suffix.lower() == ".csv":
+            table.to_csv(temporary, index=False)
+        else:
+            table.to_parquet(temporary, index=False)
 
 
 def check_export_path(path: Path) -> None:

@@ -9,6 +9,7 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ImageFormat
 from shiftcal.data.specs import load_domain, load_pair
+from shiftcal.data.table_encoder import TableColumns
 from shiftcal.methods.networks.backbones import default_image_size
 from shiftcal.runs.config import RunConfig
 from shiftcal.training.fitted_model import FittedModel, source_split
@@ -40,6 +41,7 @@ def load_data(config: RunConfig, *, download: bool) -> LoadedData:
         target_spec,
         image_size=config.image_size,
         default_image_size=default_image_size(config.backbone),
+        table=config.table(),
         download=download,
     )
     unlabelled = target.without_labels() if isinstance(target, LabelledDomain) else target
@@ -51,11 +53,17 @@ def load_data(config: RunConfig, *, download: bool) -> LoadedData:
     return LoadedData(problem, _test_data(config, source, target, download=download), labelled_target, source_test)
 
 
-def load_domain_for(model: FittedModel, spec: str, *, download: bool = False) -> LabelledDomain | UnlabelledDomain:
-    """Data for an existing model, brought to the format that it takes."""
+def load_domain_for(
+    model: FittedModel, spec: str, *, table: TableColumns | None = None, download: bool = False
+) -> LabelledDomain | UnlabelledDomain:
+    """Data for an existing model, brought to the format that it takes.
+
+    Raises:
+        InvalidInputError: it can't be; a table for a model of something else, say.
+    """
     is_image = len(model.input_shape) == 3
     image_format = ImageFormat(size=model.input_shape[1], channels=model.input_shape[0]) if is_image else None
-    return load_domain(spec, image_format=image_format, download=download)
+    return load_domain(spec, image_format=image_format, table=table, encoder=model.encoder, download=download)
 
 
 def _test_data(
@@ -81,7 +89,7 @@ def _test_domain(
     """Data in the source's format, with classes that the source has too."""
     shape = source.inputs.shape
     image_format = ImageFormat(size=shape[1], channels=shape[0]) if source.inputs.kind == "images" else None
-    test = load_domain(spec, image_format=image_format, download=download)
+    test = load_domain(spec, image_format=image_format, encoder=source.inputs.encoder, download=download)
     if test.inputs.shape != shape:
         raise InvalidInputError(
             f"{what}: expected {source.inputs.kind} of the source's shape {shape}, got {test.inputs.shape} "

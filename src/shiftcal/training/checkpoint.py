@@ -11,7 +11,7 @@ import torch
 from shiftcal.core.errors import CheckpointError
 from shiftcal.core.files import written_whole
 
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 # State of training that has ended, in a run that goes on with other things.
 WAITING = "waiting"
 # In the folder of a run.

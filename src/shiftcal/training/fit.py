@@ -86,6 +86,7 @@ def fit_model(
                 classes=problem.source.classes,
                 has_target=problem.target is not None,
                 num_target_rows=0 if problem.target is None else len(problem.target),
+                encoder=problem.source.inputs.encoder,
                 calibrator_state=None,
                 history=tuple(trainer.progress.history),
                 training_seconds=time.monotonic() - started,

@@ -19,6 +19,7 @@ from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import CheckpointError, InvalidInputError, shown
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.encoders import Encoder, encoder_from_plain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.data.splits import hold_out, within_budget
@@ -78,6 +79,8 @@ class FittedModel:
     """What self-training took as labelled; None for other methods."""
     num_target_rows: int = 0
     """Of training, for networks that keep something per row of the target."""
+    encoder: Encoder | None = None
+    """What makes features of rows of a table; None for a model that takes features or images."""
     asked_for: Recipe | None = None
     """What was to be trained, where this model stands in for it; see `shiftcal.training.fallback`."""
 
@@ -262,8 +265,7 @@ def source_split(source: LabelledDomain, training: TrainingOptions) -> tuple[Lab
 
 def sampled_domain(domain: LabelledDomain) -> LabelledDomain:
     """At most so many rows as estimates need."""
-    rows = sampled_rows(len(domain))
-    return replace(domain, inputs=domain.inputs.subset(rows), labels=domain.labels[rows])
+    return domain.subset(sampled_rows(len(domain)))
 
 
 def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool = False) -> FittedModel:
@@ -310,6 +312,7 @@ def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool =
         held_out=None if plain["held_out"] is None else HeldOut(**plain["held_out"]),
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         num_target_rows=num_target_rows,
+        encoder=encoder_from_plain(plain["encoder"]),
         asked_for=None if plain["asked_for"] is None else _loaded_recipe(plain["asked_for"], backbone),
     )
 
@@ -365,6 +368,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "held_out": None if model.held_out is None else model.held_out._asdict(),
         "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
         "num_target_rows": model.num_target_rows,
+        "encoder": None if model.encoder is None else model.encoder.as_plain(),
         "asked_for": None if model.asked_for is None else model.asked_for.as_plain(),
     }
 

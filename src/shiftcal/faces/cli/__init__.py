@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     parsed = parser.parse_args(arguments)
     try:
-        code: int | None = parsed.run(parsed)
+        with warnings.catch_warnings():  # shown as a sentence, without the line of code that they come from
+            warnings.showwarning = lambda message, *_, **__: print(f"shiftcal: {message}", file=sys.stderr)
+            code: int | None = parsed.run(parsed)
     except TrainingInterrupted as interruption:
         again = "with --resume " if hasattr(parsed, "resume") else ""
         print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-SPEC_HELP = "a folder, an image list, an npz/npy file or a catalog name (`shiftcal list datasets`)"
+SPEC_HELP = (
+    "a folder, an image list, a table (.csv, .parquet, ...), an npz/npy file or a catalog name "
+    "(`shiftcal list datasets`)"
+)
 _MOST = 10_000
 
 
@@ -19,6 +22,18 @@ def declare_settings(
         metavar="KEY=VALUE",
         help=f"an option of {owners} or of training; see `shiftcal list`",
     )
+
+
+def declare_table_columns(parser: argparse.ArgumentParser, *, of_source: bool = False) -> None:
+    """`--label` and `--id`; of a source also `--ignore` and `--columns`."""
+    remembered = "" if of_source else "; default: as in training"
+    parser.add_argument("--label", metavar="COLUMN", help=f"of a table, the column of the labels{remembered}")
+    parser.add_argument("--id", metavar="COLUMN", help=f"of a table, a column that names the rows{remembered}")
+    if of_source:
+        parser.add_argument("--ignore", nargs="+", metavar="COLUMN", help="of a table, columns that are no inputs")
+        parser.add_argument(
+            "--columns", nargs="+", metavar="COLUMN", help="of a table, the inputs; default: all others"
+        )
 
 
 def declare_learning_curve(parser: argparse.ArgumentParser) -> None:

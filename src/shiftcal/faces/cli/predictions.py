@@ -11,6 +11,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_download,
+    declare_table_columns,
     print_metrics,
 )
 
@@ -19,32 +20,50 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
     """Arguments of `predict`."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder of a finished run")
     parser.add_argument("--data", required=True, metavar="SPEC", help=SPEC_HELP)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="a .csv, .npz or .parquet file")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="a .csv, .npz or .parquet file; the columns of a table come back in .csv and .parquet",
+    )
+    declare_table_columns(parser)
     declare_download(parser)
 
 
 def predict_command(arguments: argparse.Namespace) -> None:
     """`shiftcal predict`."""
     from shiftcal.core.files import check_writable_folder
+    from shiftcal.data.specs import table_as_written
+    from shiftcal.data.table_encoder import TableInputs
     from shiftcal.runs.evaluation import predict_domain
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.prediction_tables import check_export_path, export_predictions
-    from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
 
     check_export_path(arguments.out)
     check_writable_folder(arguments.out.absolute().parent)
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
-    domain = load_domain_for(model, arguments.data, download=arguments.download)
+    domain = _domain_for(model, arguments)
     predictions = predict_domain(model, domain)
-    export_predictions(predictions, arguments.out)
+    beside = table_as_written(arguments.data) if isinstance(domain.inputs, TableInputs) else None
+    export_predictions(predictions, arguments.out, beside)
     print(f"{len(predictions)} predictions: {arguments.out}")
+
+
+def _domain_for(model: Any, arguments: argparse.Namespace) -> Any:
+    from shiftcal.data.table_encoder import TableColumns
+    from shiftcal.runs.run_data import load_domain_for
+
+    table = TableColumns(label=arguments.label, id=arguments.id)
+    return load_domain_for(model, arguments.data, table=table, download=arguments.download)
 
 
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `evaluate`."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder of a finished run")
     parser.add_argument("--data", required=True, metavar="SPEC", help=f"labelled data: {SPEC_HELP}")
+    declare_table_columns(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     declare_download(parser)
 
@@ -53,11 +72,10 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal evaluate`."""
     from shiftcal.runs.evaluation import evaluate, precision_by_round, predict_domain
     from shiftcal.runs.folder import RunFolder
-    from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
 
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
-    domain = load_domain_for(model, arguments.data, download=arguments.download)
+    domain = _domain_for(model, arguments)
     metrics = evaluate(predict_domain(model, domain))
     rounds = precision_by_round(model, domain)
     if arguments.json:

@@ -11,6 +11,7 @@ from shiftcal.faces.cli.arguments import (
     declare_download,
     declare_learning_curve,
     declare_settings,
+    declare_table_columns,
     positive,
     print_metrics,
 )
@@ -50,6 +51,7 @@ def declare_fit(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--calibrator", metavar="NAME", help="see `shiftcal list calibrators`")
     parser.add_argument("--backbone", default="auto", metavar="NAME", help="see `shiftcal list backbones`")
+    declare_table_columns(parser, of_source=True)
     parser.add_argument("--image-size", type=positive, help="side that images are brought to")
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
     declare_settings(parser)
@@ -69,6 +71,10 @@ def fit_command(arguments: argparse.Namespace) -> None:
         calibrator=arguments.calibrator,
         backbone=arguments.backbone,
         image_size=arguments.image_size,
+        label=arguments.label,
+        id=arguments.id,
+        ignore=arguments.ignore,
+        columns=arguments.columns,
     )
     _run_config(config, arguments)
 
@@ -114,8 +120,11 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
     )
     if is_main_process():
         print_metrics(folder.read_metrics())
-        for verdict in TargetFindings.from_plain(folder.read_card()["findings"]).verdicts():
+        card = folder.read_card()
+        for verdict in TargetFindings.from_plain(card["findings"]).verdicts():
             print(verdict)
+        if "columns_used" in card:
+            print(card["columns_used"])
         print(f"report: {folder.report}")
 
 
