@@ -52,7 +52,7 @@ LIMITS = f"at most {MOST_LEVELS} levels and {MOST_VALUES:,} values"
     ],
 )
 def test_anything_else_is_refused_at_once(text: str, words: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(InvalidInputError, match=words):
         read_yaml(text)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2

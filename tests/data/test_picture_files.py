@@ -4,6 +4,7 @@ import io
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,9 +64,9 @@ def test_an_eps_file_by_another_name_never_reaches_ghostscript(
 @pytest.mark.parametrize(("width", "height"), [(9_000, 9_000), (60_000, 60_000), (2**31 - 1, 1)])
 def test_bombs_are_refused_by_their_header(tmp_path: Path, width: int, height: int) -> None:
     (tmp_path / "a.png").write_bytes(png_that_claims(width, height))
-    with pytest.raises(InvalidInputError, match=r"(limit|can't be opened).*"):
+    with pytest.raises(InvalidInputError, match=r"limit"):
         unlabelled_folder_domain(tmp_path, "bombs")
-    with pytest.raises(InvalidInputError, match=r"the limit is 64,000,000.*SHIFTCAL_MAX_PIXELS|exceeds limit"):
+    with pytest.raises(InvalidInputError, match=r"the limit is 48,000,000.*SHIFTCAL_MAX_PIXELS|exceeds limit"):
         decode_picture(tmp_path / "a.png", ImageFormat(4, 3), name="a.png")
 
 
@@ -85,13 +86,13 @@ def test_large_jpegs_are_reduced_while_they_are_decoded(monkeypatch: pytest.Monk
     whole = decode_picture(encoded(pixels, "JPEG"), ImageFormat(16, 1), name="ramp")
     monkeypatch.setattr(picture_files, "_LARGE", 1000)
     sizes = []
-    convert = Image.Image.convert
+    resize = Image.Image.resize
 
-    def noted(image: Image.Image, mode: str) -> Image.Image:
+    def noted(image: Image.Image, *arguments: Any) -> Image.Image:
         sizes.append(image.size)
-        return convert(image, mode)
+        return resize(image, *arguments)
 
-    monkeypatch.setattr(Image.Image, "convert", noted)
+    monkeypatch.setattr(Image.Image, "resize", noted)
     reduced = decode_picture(encoded(pixels, "JPEG"), ImageFormat(16, 1), name="ramp")
     assert sizes == [(80, 80)]
     assert (whole - reduced).abs().max() < 0.01

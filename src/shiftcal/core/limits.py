@@ -40,7 +40,7 @@ class Limit:
             )
 
 
-PICTURE_PIXELS = Limit("SHIFTCAL_MAX_PIXELS", 64_000_000, "pixels")
+PICTURE_PIXELS = Limit("SHIFTCAL_MAX_PIXELS", 48_000_000, "pixels")
 """Of one image file as it is stored."""
 ARRAY_BYTES = Limit("SHIFTCAL_MAX_ARRAY_BYTES", 2**25, "bytes")
 """Of one compressed array; one that takes a hundredth of it in the file may be larger."""

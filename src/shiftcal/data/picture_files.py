@@ -51,13 +51,16 @@ def decode_picture(source: Path | IO[bytes], image_format: ImageFormat, *, name:
         InvalidInputError: it can't be decoded, is of another format, or has more pixels than the limit.
     """
     size, channels = image_format.size, image_format.channels
+    mode = "L" if channels == 1 else "RGB"
     try:
         with _opened(source, name) as picture:
             is_large = picture.width * picture.height > _LARGE
             with _ONE_LARGE_PICTURE if is_large else nullcontext():
                 if is_large:
                     picture.draft(None, (4 * size, 4 * size))
-                pixels = _centre(picture.convert("L" if channels == 1 else "RGB"), size)
+                # A conversion to the mode that it has would be a second copy.
+                pixels = _centre(picture if picture.mode == mode else picture.convert(mode), size)
+                picture.close()  # its pixels too, which else wait for the garbage collector
     except InvalidInputError:
         raise
     except Exception as error:  # as above
@@ -71,7 +74,11 @@ def decode_picture(source: Path | IO[bytes], image_format: ImageFormat, *, name:
 
 @contextmanager
 def _opened(source: Path | IO[bytes], name: str) -> Iterator[Image.Image]:
-    with Image.open(source, formats=PICTURE_FORMATS) as picture:
+    try:
+        opened = Image.open(source, formats=PICTURE_FORMATS)
+    except Image.DecompressionBombError as error:  # a limit of Pillow's own, above ours
+        raise InvalidInputError(f"the image {name!r} is refused: {error}") from error
+    with opened as picture:
         PICTURE_PIXELS.check(picture.width * picture.height, f"the image {name!r}")
         yield picture
 
