@@ -72,7 +72,21 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
     Raises:
         InvalidInputError: a missing label (None or NaN), one that is not hashable, or fewer than two classes.
     """
-    values = _plain_labels(labels)
+    values = plain_labels(labels, name)
+    codes, classes = class_numbers(values)
+    if len(classes) < 2:
+        found = f"1 class: {classes[0]!r}" if classes else "no labels"
+        raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
+    return codes, _class_array(classes, labels)
+
+
+def plain_labels(labels: Any, name: str) -> list[Any]:
+    """One label for each row, from a list, array, tensor, series, or a frame or array of one column.
+
+    Raises:
+        InvalidInputError: no labels, several columns, a missing label (None or NaN), or one that is not hashable.
+    """
+    values = _label_list(labels, name)
     strange = next((row for row, label in enumerate(values) if not _is_hashable(label)), None)
     if strange is not None:
         raise InvalidInputError(
@@ -85,15 +99,23 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
             f"{name}: {len(missing)} of {len(values)} labels are missing (None or NaN), the first in row "
             f"{missing[0]}; remove those rows"
         )
-    codes, classes = class_numbers(values)
-    if len(classes) < 2:
-        found = f"1 class: {classes[0]!r}" if classes else "no labels"
-        raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
-    return codes, _class_array(classes, labels)
+    return values
 
 
-def _plain_labels(labels: Any) -> list[Any]:
-    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(labels)
+def _label_list(labels: Any, name: str) -> list[Any]:
+    shape = tuple(getattr(labels, "shape", ()))
+    if len(shape) > 1 and shape[1] != 1:
+        raise InvalidInputError(
+            f"{name}: expected one label for each row, got {shape[1]} columns; of one-hot labels give the argmax"
+        )
+    if labels is None or isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+        raise InvalidInputError(f"{name}: expected labels, one for each row, got {labels!r}")
+    if len(shape) > 1:
+        column = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
+        labels = column.reshape(-1)
+    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    if not isinstance(values, list):  # an array without a dimension
+        raise InvalidInputError(f"{name}: expected labels, one for each row, got {labels!r}")
     # Tensors are compared by identity: each would be a class of its own.
     return [label.tolist() if isinstance(label, Tensor) else label for label in values]
 

@@ -110,7 +110,7 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
 def calibrate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal calibrate`."""
     from shiftcal.core.files import check_writable_folder
-    from shiftcal.faces.calibrator import calibrate_predictions
+    from shiftcal.faces.calibrated_predictions import calibrate_predictions
     from shiftcal.runs.evaluation import evaluate
     from shiftcal.runs.prediction_tables import check_export_path, export_predictions
 
@@ -138,7 +138,7 @@ def declare_estimate(parser: argparse.ArgumentParser) -> None:
 
 def estimate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal estimate`."""
-    from shiftcal.faces.calibrator import estimate_predictions
+    from shiftcal.faces.calibrated_predictions import estimate_predictions
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
