@@ -1,5 +1,4 @@
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,9 @@ from torch import nn
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.calibrated_predictions import calibrate_predictions
 from shiftcal.faces.model_outputs import LEAST_PROBABILITY
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import expected_calibration_error
-from shiftcal.runs.predictions import Predictions
 
 CLASSES = np.array(["a", "b", "c", "d"])
 
@@ -143,44 +140,6 @@ def test_labels_that_do_not_fit_are_refused(model: LogisticRegression) -> None:
         ShiftCalibrator(model).fit(HELD_OUT[0], np.full(300, "z"), TARGET[0])
     with pytest.raises(InvalidInputError, match="one label for each of 300 rows, got 3"):
         ShiftCalibrator(model).fit(HELD_OUT[0], HELD_OUT[1][:3], TARGET[0])
-
-
-def predictions(model: LogisticRegression, rows: np.ndarray, labels: np.ndarray | None) -> Predictions:
-    return Predictions(
-        ids=np.arange(len(rows)).astype(str),
-        probabilities=model.predict_proba(rows),
-        density_ratio=np.ones(len(rows)),
-        classes=tuple(CLASSES.tolist()),
-        labels=None if labels is None else np.searchsorted(CLASSES, labels),
-    )
-
-
-def test_predictions_with_features_are_calibrated_as_the_model_is(model: LogisticRegression) -> None:
-    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    calibrated, found = calibrate_predictions(source, target, HELD_OUT[0], TARGET[0])
-    expected = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
-    np.testing.assert_allclose(calibrated.probabilities, expected.predict_proba(TARGET[0]), atol=1e-9)
-    assert found.witnesses == expected.diagnosis_.witnesses
-
-
-def test_predictions_alone_are_calibrated_by_held_out_rows(model: LogisticRegression) -> None:
-    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    calibrated, found = calibrate_predictions(source, target)
-    assert found.witnesses is not None
-    assert found.witnesses.cluster_agreement is None
-    assert ece(calibrated.probabilities, TARGET[1]) <= ece(target.probabilities, TARGET[1]) + 1e-9
-
-
-def test_predictions_that_do_not_belong_together_are_refused(model: LogisticRegression) -> None:
-    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    for given, words in (
-        ((replace(source, labels=None), target), "expected labels"),
-        ((source, replace(target, classes=("x", "y", "z", "w"))), "the classes of the source"),
-        ((source, target, HELD_OUT[0], None), "both domains"),
-        ((source, target, HELD_OUT[0][:5], TARGET[0]), r"source features: expected finite numbers of shape \(300"),
-    ):
-        with pytest.raises(InvalidInputError, match=words):
-            calibrate_predictions(*given)
 
 
 def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticRegression) -> None:

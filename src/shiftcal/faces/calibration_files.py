@@ -42,6 +42,7 @@ def save_calibration(fitted: FittedCalibration, path: Path) -> None:
         "format": _FORMAT,
         "classes": list(fitted.classes),
         "kind": fitted.kind,
+        "num_target_rows": fitted.num_target_rows,
         "scaling": options.as_dict(fitted.scaling),
         "findings": TargetFindings(fitted.diagnosis).as_plain(),
         "column_names": None if inputs is None else inputs.names,
@@ -121,6 +122,7 @@ def _fitted(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FittedCal
         diagnosis=diagnosis,
         shown_given=arrays["shown_given"],
         shown=Calibrated(arrays["shown_probabilities"], arrays["shown_density_ratio"]),
+        num_target_rows=about["num_target_rows"],
     )
 
 

@@ -156,6 +156,13 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._output = transform
         return self
 
+    def report(self, path: Path | str) -> None:
+        """Write a page: the verdict, what to expect on the target, and pictures; it needs nothing but a browser."""
+        check_is_fitted(self)
+        from shiftcal.faces.calibration_report import write_calibration_report
+
+        write_calibration_report(self._fitted, Path(path))
+
     def save(self, path: Path | str) -> None:
         """Write all that was learned to a file without any code in it; the model itself is not part of it."""
         check_is_fitted(self)

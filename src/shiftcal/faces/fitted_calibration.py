@@ -77,6 +77,7 @@ class FittedCalibration:
     """(K, C) probabilities of some of the target's rows as the model gives them."""
     shown: Calibrated
     """The same rows, calibrated."""
+    num_target_rows: int
 
     def calibrated(self, outputs: NDArray[np.float64], features: FeatureTable | None, rows: RowNumbers) -> Calibrated:
         """Of new rows: outputs (N, C) as the model gives them, their features, and their numbers for messages."""
@@ -111,7 +112,8 @@ class FittedCalibration:
 
     def target_estimate(self) -> Estimate:
         """The same for the target that this was fitted to, by the rows that were kept."""
-        return expected_performance(self.shown_given, self.shown.probabilities, self.diagnosis, self.classes)
+        found = expected_performance(self.shown_given, self.shown.probabilities, self.diagnosis, self.classes)
+        return replace(found, num_rows=self.num_target_rows)
 
     def verdict(self) -> str:
         """In words, what to expect, and what of sets of labels."""
@@ -191,6 +193,7 @@ def fit_calibration(
         found,
         torch.softmax(others.logits[some], dim=-1).numpy(),
         Calibrated(*(values[some] for values in of_target)),
+        target.num_rows,
     )
 
 
