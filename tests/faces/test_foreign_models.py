@@ -150,17 +150,6 @@ def test_of_images_a_module_is_asked_once_what_its_last_layer_sees() -> None:
     assert not module[1]._forward_hooks
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
-def test_compiled_and_exported_modules_are_asked_too() -> None:
-    module = nn.Sequential(nn.Flatten(), nn.Linear(16, 5), nn.ReLU(), nn.Linear(5, 3)).eval()
-    images = torch.rand(7, 1, 4, 4)
-    plain = seen(module, images)
-    compiled = seen(torch.compile(module), images)
-    np.testing.assert_array_equal(compiled.features, plain.features)
-    exported = seen(torch.export.export(module, (images,)), images)
-    np.testing.assert_allclose(exported.outputs, plain.outputs, rtol=1e-5)
-
-
 def test_a_pipeline_is_asked_what_its_last_step_sees() -> None:
     model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(TEXTS, OPINIONS)
     search = GridSearchCV(model, {"logisticregression__C": [1.0]}, cv=2).fit(TEXTS, OPINIONS)
