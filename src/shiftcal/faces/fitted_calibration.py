@@ -152,11 +152,6 @@ def fit_calibration(
     """
     if (source.features is None) != (target.features is None):
         raise InvalidInputError("features: expected those of both domains or of none")
-    if source.outputs.shape[1] != target.outputs.shape[1]:
-        raise InvalidInputError(
-            f"model: expected as many columns for the target as for the source, {source.outputs.shape[1]}, got "
-            f"{target.outputs.shape[1]}"
-        )
     feature_map = None
     if source.features is not None and target.features is not None:
         feature_map = fit_feature_map(source.features, target.features)

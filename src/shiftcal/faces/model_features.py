@@ -50,7 +50,7 @@ def features_seen(
         )
     # Whole numbers that a network takes are those of tokens.
     is_tokens = seen is not None and isinstance(inputs, Tensor) and not inputs.is_floating_point()
-    is_vector = columns is not None and len(np.shape(inputs)) in (0, 2) and not is_tokens
+    is_vector = columns is not None and getattr(inputs, "ndim", 2) == 2 and not is_tokens
     if seen is not None and (features == "model" or model.sees_first or not is_vector):
         return _as_table(seen, f"features: {model.sees}", num_rows_of(inputs)), model.sees
     return columns, None if columns is None else "the inputs themselves"
@@ -76,7 +76,7 @@ def numeric_columns(inputs: Any) -> np.ndarray | sparse.csr_matrix | None:
             array = np.asarray(array)
         except ValueError:  # rows of different lengths
             return None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.ndim < 2:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.ndim < 2 or not array.size:
         return None
     return array.reshape(len(array), -1).astype(np.float64)
 

@@ -89,7 +89,10 @@ def _numbers(outputs: Any) -> NDArray[np.float64]:
     if isinstance(outputs, Tensor):
         return np.asarray(outputs.detach().cpu().double().numpy())
     try:
-        return np.asarray(outputs, dtype=np.float64)
+        values = np.asarray(outputs)
+        if values.dtype.kind not in "fiubO":
+            raise TypeError(f"values of {values.dtype}")
+        return values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             f"model: expected a tensor or array of logits or probabilities, got {type(outputs).__name__}: {error}"

@@ -62,6 +62,7 @@ class ModelReader:
         self._looked_at: str | None = None
         self._column_names: tuple[str, ...] | None = None
         self._class_names: tuple[str, ...] | None = None
+        self._num_outputs: int | None = None
 
     def answers(self, values: Any, name: str, chosen: RowNumbers | None = None) -> Iterator[Answer]:
         """What the model says, batch by batch.
@@ -83,7 +84,7 @@ class ModelReader:
                     error.add_note(f"{name}: so the model failed when asked about {_span(batch.rows)}")
                     raise
                 self._class_names = self._class_names or named_columns(outputs)
-                plain = plain_outputs(outputs, len(batch.rows))
+                plain = self._checked(plain_outputs(outputs, len(batch.rows)), name)
                 features, self._looked_at = features_seen(self.model, batch.inputs, seen, self._features)
                 yield Answer(plain, features, self._input_columns(batch.inputs), batch.labels, batch.rows)
                 num_seen += len(batch.rows)
@@ -121,9 +122,18 @@ class ModelReader:
             self._class_names,
         )
 
+    def _checked(self, outputs: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        self._num_outputs = self._num_outputs or outputs.shape[1]
+        if outputs.shape[1] != self._num_outputs:
+            raise InvalidInputError(
+                f"{name}: expected the model to give {self._num_outputs} columns, as for rows before, got "
+                f"{outputs.shape[1]}"
+            )
+        return outputs
+
     def _input_columns(self, inputs: Any) -> NDArray[np.float64] | None:
         # Pixels and embeddings of texts have no columns that could be named.
-        if len(np.shape(inputs)) > 2 or sparse.issparse(inputs):
+        if getattr(inputs, "ndim", 2) > 2 or sparse.issparse(inputs):
             return None
         names = getattr(inputs, "select_dtypes", None)
         if names is not None:
