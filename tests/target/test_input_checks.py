@@ -39,6 +39,16 @@ def test_a_constant_that_changes_is_odd_and_one_that_stays_is_not() -> None:
     )
 
 
+def test_columns_that_changed_places_are_named() -> None:
+    scales = np.array([1.0, 5.0, 3.0])
+    source = GENERATOR.normal(size=(500, 3)) + 10 * scales
+    target = GENERATOR.normal(size=(400, 3)) + 10 * scales
+    assert not check_inputs(source, target + 0.5, ("a", "b", "c")).findings
+    words = [found.words for found in check_inputs(source, target[:, ::-1], ("a", "b", "c")).findings]
+    assert "'a': looks as 'c' did on the source" in words
+    assert "'c': looks as 'a' did on the source" in words
+
+
 def test_ordinary_shifts_are_not_odd() -> None:
     target = 1.5 * GENERATOR.normal(size=(400, 3)) + 1
     assert check_inputs(SOURCE, target) == InputChecks(3, ())
@@ -53,3 +63,19 @@ def test_findings_survive_as_plain_values_and_widen_the_interval() -> None:
     assert found.kind_of_shift() == "outside"
     assert TargetFindings.from_plain(TargetFindings(found).as_plain()).diagnosis == found
     assert set(TargetFindings(found).numbers()) >= {"estimated_accuracy"}
+
+
+def test_columns_of_an_embedding_are_odd_only_beyond_what_all_have() -> None:
+    source, target = GENERATOR.normal(size=(500, 40)), GENERATOR.normal(size=(300, 40))
+    source[:, 3] *= 0.01
+    source[:, 4] = 0.0
+    assert not check_inputs(source, target).findings
+    target[:, 4] += 1000
+    target[:, 7] *= 1000
+    assert {found.column for found in check_inputs(source, target).findings} == {"column 4", "column 7"}
+
+
+def test_columns_that_are_mostly_zero_do_not_alarm_by_chance() -> None:
+    source, target = (GENERATOR.uniform(size=(400, 30)) * (GENERATOR.uniform(size=(400, 30)) < 0.3) for _ in range(2))
+    target[:, 0] = 0.0
+    assert not check_inputs(source, target).findings

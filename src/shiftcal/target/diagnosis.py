@@ -161,6 +161,8 @@ class Diagnosis:
         if seen is None:
             return ""
         if self.kind_of_shift() == "outside":
+            if self.inputs is not None and self.inputs.findings:
+                return ""  # the verdict begins with it
             return (
                 f"{self.outside_share:.0%} of the target lies outside of anything that the source has: nothing "
                 "bounds the error there, and no estimate can be relied on. Look at these inputs (units, order of "

@@ -100,6 +100,8 @@ def _sentences(contents: CalibrationContents) -> list[tuple[str, str]]:
     accuracy = f"{estimate.accuracy:.1%} of predictions are right"
     if estimate.interval is not None:
         accuracy += " (nine times out of ten between {:.1%} and {:.1%})".format(*estimate.interval)
+    if estimate.kind_of_shift == "outside":
+        accuracy = f"Not to be relied on: {accuracy}"
     labels = contents.source.labels
     right = float((contents.source.predicted == labels).mean())
     sets = f"A set of labels asked to hold the true one 90 % of the time is expected to do so {held.value:.0%}"
