@@ -122,7 +122,20 @@ TEXT_DATA: dict[str, Callable[[Path], Given]] = {
         of_hugging_face({"text": TEXTS, "label": Y}), None, of_hugging_face({"text": TEXTS[:9]})
     ),
 }
-ALL_DATA = ARRAYS | TENSORS | TABLES | MIXED_TABLES | TEXT_DATA
+IDS = 3 * Y[:, None] + GENERATOR.integers(0, 3, (30, 4))
+
+
+def tokens(num_rows: int) -> dict[str, np.ndarray]:
+    return {"input_ids": IDS[:num_rows], "attention_mask": np.ones_like(IDS[:num_rows])}
+
+
+TOKEN_DATA: dict[str, Callable[[Path], Given]] = {
+    "mapping of tokens": lambda _: Given(tokens(30), Y, tokens(9)),
+    "data set of tokens": lambda _: Given(
+        of_hugging_face({**tokens(30), "labels": Y}), None, of_hugging_face(tokens(9))
+    ),
+}
+ALL_DATA = TOKEN_DATA | ARRAYS | TENSORS | TABLES | MIXED_TABLES | TEXT_DATA
 
 
 class Network(nn.Module):
@@ -135,6 +148,17 @@ class Network(nn.Module):
     def forward(self, inputs: torch.Tensor) -> Any:
         logits = self.head(torch.relu(self.body(inputs)))
         return {"logits": logits} if self.in_mapping else logits
+
+
+class TextNetwork(nn.Module):
+    """As models of transformers: named columns of tokens in, a mapping with logits out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Embedding(8, 3), nn.Linear(3, 2)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.head((self.body(input_ids) * attention_mask.unsqueeze(-1)).mean(dim=1))}
 
 
 def exported() -> Any:
@@ -249,6 +273,7 @@ WAYS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "nn.Module with outputs in a mapping": (lambda _: Network(in_mapping=True), ("torch data set", "loader")),
     "compiled nn.Module": (lambda _: torch.compile(Network()), ("tensor",)),
     "exported nn.Module": (lambda _: exported(), ("tensor",)),
+    "network of tokens (as of transformers)": (lambda _: TextNetwork(), tuple(TOKEN_DATA)),
     "ONNX Runtime session": (lambda _: of_onnx(), ("array", "memory map", GENERATED)),
     "function": (lambda _: LINEAR.predict_proba, ("array", GENERATED)),
     "HTTP endpoint": (lambda address: partial(answered, address=address), ("array", LIST)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from shiftcal.target.input_checks import ColumnFinding, InputChecks
+from shiftcal.target.input_checks import InputChecks
 
 # Domain AUC of outputs below which the target is called like the source.
 _ALIKE = 0.55
@@ -300,12 +300,8 @@ class TargetFindings:
 def _diagnosis_from_plain(plain: Mapping[str, Any]) -> Diagnosis:
     seen, prior, inputs = (plain.get(name) for name in ("witnesses", "prior_shift", "inputs"))
     parts = {
-        "inputs": None if inputs is None else _checks_from_plain(inputs),
+        "inputs": None if inputs is None else InputChecks.from_plain(inputs),
         "witnesses": None if seen is None else Witnesses(**seen),
         "prior_shift": None if prior is None else PriorShift(**{**prior, "frequencies": tuple(prior["frequencies"])}),
     }
     return Diagnosis(**{**plain, **parts})
-
-
-def _checks_from_plain(plain: Mapping[str, Any]) -> InputChecks:
-    return InputChecks(plain["num_columns"], tuple(ColumnFinding(**found) for found in plain["findings"]))

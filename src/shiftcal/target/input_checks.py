@@ -10,14 +10,15 @@ For each column of a table, on finite values:
     order     columns look as others did on the source: their quantiles are far from their own, and near when matched
 
 Columns of one embedding or picture share their unit, and some hardly vary: there a column is odd only if it goes
-beyond what all columns have. A model extrapolates on such columns, and nothing that is known of the source says how well.
+beyond what all columns have. A model extrapolates on columns that are odd, and nothing that is known of the source
+says how well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,11 @@ class InputChecks:
 
     num_columns: int
     findings: tuple[ColumnFinding, ...]
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> InputChecks:
+        """From plain values, as `dataclasses.asdict` gives them."""
+        return cls(plain["num_columns"], tuple(ColumnFinding(**found) for found in plain["findings"]))
 
     @property
     def affected_share(self) -> float:
