@@ -49,6 +49,7 @@ def test_without_probabilities_decision_values_are_logits() -> None:
 
 
 def test_a_module_is_run_in_evaluation_mode_and_left_as_it_was() -> None:
+    torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.9), nn.Linear(8, 2))
     module[0].eval()
     first, second = logits_of(module), logits_of(module)
