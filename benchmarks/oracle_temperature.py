@@ -16,7 +16,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from shiftcal.faces.foreign_models import LEAST_PROBABILITY
+from shiftcal.faces.model_outputs import LEAST_PROBABILITY
 from shiftcal.metrics import brier_score
 from shiftcal.runs.comparison import find_cells
 from shiftcal.runs.predictions import load_predictions

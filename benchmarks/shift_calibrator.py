@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain
-from shiftcal.faces.foreign_models import logits_of
+from shiftcal.faces.model_outputs import LEAST_PROBABILITY
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import compute_metrics
 from shiftcal.runs.config import RunConfig
@@ -91,8 +91,11 @@ def measure(task: Task, model_name: str, seed: int) -> list[dict[str, Any]]:
     model = MODELS[model_name](seed).fit(inputs[fitted], labels[fitted])
     columns = {label: number for number, label in enumerate(model.classes_.tolist())}
     codes = torch.tensor([columns[label] for label in labels[held_out]])
-    logits = logits_of(model, test_inputs)
-    temperature = fit_temperature(logits_of(model, inputs[held_out]), codes)
+    logits, held_out_logits = (
+        torch.from_numpy(model.predict_proba(rows)).double().clamp_min(LEAST_PROBABILITY).log()
+        for rows in (test_inputs, inputs[held_out])
+    )
+    temperature = fit_temperature(held_out_logits, codes)
     calibrated = ShiftCalibrator(model).fit(inputs[held_out], labels[held_out], target_inputs)
     by_calibration = {
         "none": torch.softmax(logits, dim=-1),

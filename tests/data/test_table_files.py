@@ -133,6 +133,6 @@ def test_what_is_no_table_is_named(name: str, content: bytes, tmp_path: Path) ->
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(MissingDependencyError, match=r"needs 'pandas'.*shiftcal\[tables\]"):
-        read(tmp_path / "t.csv", b"a,b\n1,2\n")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(MissingDependencyError, match=r"needs 'pyarrow'.*shiftcal\[tables\]"):
+        read(tmp_path / "t.parquet", b"PAR1")

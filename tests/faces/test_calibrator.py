@@ -1,7 +1,7 @@
 import pickle
-from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -12,11 +12,9 @@ from torch import nn
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.calibrator import calibrate_predictions
-from shiftcal.faces.foreign_models import logits_of
+from shiftcal.faces.model_outputs import LEAST_PROBABILITY
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import expected_calibration_error
-from shiftcal.runs.predictions import Predictions
 
 CLASSES = np.array(["a", "b", "c", "d"])
 
@@ -72,8 +70,10 @@ def test_without_a_shift_it_is_temperature_scaling(model: LogisticRegression) ->
     same = domain(500, seed=3)[0]
     calibrated = ShiftCalibrator(model).fit(*HELD_OUT, same)
     codes = torch.from_numpy(np.searchsorted(CLASSES, HELD_OUT[1]))
-    temperature = fit_temperature(logits_of(model, HELD_OUT[0]), codes)
-    scaled = (logits_of(model, same) / temperature).softmax(dim=-1)
+    held_out, logits = (
+        torch.from_numpy(np.log(model.predict_proba(rows).clip(LEAST_PROBABILITY))) for rows in (HELD_OUT[0], same)
+    )
+    scaled = (logits / fit_temperature(held_out, codes)).softmax(dim=-1)
     np.testing.assert_allclose(calibrated.predict_proba(same), scaled.numpy(), atol=0.03)
 
 
@@ -142,44 +142,6 @@ def test_labels_that_do_not_fit_are_refused(model: LogisticRegression) -> None:
         ShiftCalibrator(model).fit(HELD_OUT[0], HELD_OUT[1][:3], TARGET[0])
 
 
-def predictions(model: LogisticRegression, rows: np.ndarray, labels: np.ndarray | None) -> Predictions:
-    return Predictions(
-        ids=np.arange(len(rows)).astype(str),
-        probabilities=model.predict_proba(rows),
-        density_ratio=np.ones(len(rows)),
-        classes=tuple(CLASSES.tolist()),
-        labels=None if labels is None else np.searchsorted(CLASSES, labels),
-    )
-
-
-def test_predictions_with_features_are_calibrated_as_the_model_is(model: LogisticRegression) -> None:
-    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    calibrated, found = calibrate_predictions(source, target, HELD_OUT[0], TARGET[0])
-    expected = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
-    np.testing.assert_allclose(calibrated.probabilities, expected.predict_proba(TARGET[0]), atol=1e-9)
-    assert found == expected.diagnosis_
-
-
-def test_predictions_alone_are_calibrated_by_held_out_rows(model: LogisticRegression) -> None:
-    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    calibrated, found = calibrate_predictions(source, target)
-    assert found.witnesses is not None
-    assert found.witnesses.cluster_agreement is None
-    assert ece(calibrated.probabilities, TARGET[1]) <= ece(target.probabilities, TARGET[1]) + 1e-9
-
-
-def test_predictions_that_do_not_belong_together_are_refused(model: LogisticRegression) -> None:
-    source, target = predictions(model, *HELD_OUT), predictions(model, TARGET[0], None)
-    for given, words in (
-        ((replace(source, labels=None), target), "expected labels"),
-        ((source, replace(target, classes=("x", "y", "z", "w"))), "the classes of the source"),
-        ((source, target, HELD_OUT[0], None), "both domains"),
-        ((source, target, HELD_OUT[0][:5], TARGET[0]), r"source features: expected finite numbers of shape \(300"),
-    ):
-        with pytest.raises(InvalidInputError, match=words):
-            calibrate_predictions(*given)
-
-
 def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticRegression) -> None:
     calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
     true_columns = np.searchsorted(CLASSES, TARGET[1])
@@ -188,3 +150,38 @@ def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticReg
         assert sets.shape == (800, 4)
         assert sets[np.arange(800), true_columns].mean() == pytest.approx(coverage, abs=0.07)
         assert sets.sum(axis=1).mean() < 3
+
+
+def test_the_verdict_says_what_it_looked_at_and_what_sets_hold(model: LogisticRegression) -> None:
+    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+    assert "Looked at: the inputs themselves; classes form clusters there." in calibrated.verdict_
+    held = calibrated.set_coverage(0.9)
+    assert held.low is not None
+    assert held.high is not None
+    assert held.low <= held.value <= held.high <= 1
+    true_columns = np.searchsorted(CLASSES, TARGET[1])
+    assert held.low < calibrated.predict_set(TARGET[0])[np.arange(800), true_columns].mean() < held.high
+    assert f"{held.low:.0%} to {held.high:.0%}" in calibrated.verdict_
+    alone = ShiftCalibrator(model, features="none").fit(*HELD_OUT, TARGET[0])
+    assert "Looked at: what the model says, alone." in alone.verdict_
+
+
+def test_columns_in_other_units_are_said_before_any_estimate() -> None:
+    names = ["income", *"bcdefghij"]
+    frames = [pd.DataFrame(rows, columns=names) for rows in (SOURCE[0], HELD_OUT[0], TARGET[0])]
+    wrong = frames[2].assign(income=1000 * frames[2]["income"])
+    model = LogisticRegression(max_iter=2000).fit(frames[0], SOURCE[1])
+    calibrated = ShiftCalibrator(model).fit(frames[1], HELD_OUT[1], wrong)
+    assert calibrated.verdict_.startswith("LOOK AT THE INPUTS FIRST: 1 of 10 columns")
+    assert "'income': varies" in calibrated.verdict_
+    assert calibrated.diagnosis_.kind_of_shift() == "outside"
+    assert calibrated.diagnosis_.interval is not None
+    assert calibrated.diagnosis_.interval[0] == 0
+    assert calibrated.set_coverage(0.9).low == 0
+    assert "LOOK" not in calibrated.estimate(frames[2]).verdict
+
+
+def test_one_far_away_row_is_not_as_on_the_source(model: LogisticRegression) -> None:
+    verdict = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0][:1] + 100).verdict_
+    assert "10 of 10 columns are not what they were" in verdict
+    assert "No estimate can be relied on" in verdict

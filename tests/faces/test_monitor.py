@@ -107,7 +107,7 @@ def test_a_calibrator_stands_for_its_model(reference: pd.DataFrame) -> None:
     with pytest.raises(
         InvalidInputError, match=r"batch: expected the 1 columns of the reference, got shape \(4, 2\)"
     ):
-        monitor._columns_of(np.ones((4, 2)))
+        monitor._columns_of(np.ones((4, 2)), None)
 
 
 @pytest.mark.parametrize(

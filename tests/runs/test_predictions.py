@@ -128,7 +128,7 @@ def test_parquet_holds_typed_columns(tmp_path: Path) -> None:
 
 def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependencyError, match=r"'pyarrow'.*pip install 'shiftcal\[parquet\]'"):
+    with pytest.raises(MissingDependencyError, match=r"'pyarrow'.*pip install 'shiftcal\[tables\]'"):
         export_predictions(make_predictions(), tmp_path / "table.parquet")
     assert list(tmp_path.iterdir()) == []
 
@@ -223,7 +223,8 @@ def test_labels_and_rounded_probabilities_of_other_programs(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "probability_<class>"),
+        ("", "is not a table"),
+        ("probability_0,probability_1\n", "probability_<class>"),
         ("a,b\n1,2\n", "probability_<class>"),
         ("probability_0,probability_1\n0.9,0.9\n", "row 1 is"),
         ("probability_0,probability_1\n-0.5,1.5\n", "row 1 is"),
@@ -243,6 +244,6 @@ def test_a_missing_or_damaged_table_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.npz").write_bytes(b"nonsense")
     with pytest.raises(InvalidInputError, match="not a table of predictions"):
         read_prediction_table(tmp_path / "t.npz")
-    (tmp_path / "t.txt").write_text("")
+    (tmp_path / "t.doc").write_text("")
     with pytest.raises(InvalidInputError, match="ends in"):
-        read_prediction_table(tmp_path / "t.txt")
+        read_prediction_table(tmp_path / "t.doc")

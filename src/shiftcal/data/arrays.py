@@ -90,7 +90,10 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
             fewer than two classes.
     """
     try:
-        return _encoded(_plain_labels(labels, name), labels, name)
+        values = plain_labels(labels, name)
+        codes, classes = class_numbers(values)
+        for label in classes:
+            str(label)  # files and messages will need it; of an integer of 5,000 digits Python refuses to make any
     except InvalidInputError:
         raise
     except Exception as error:  # of comparing or writing labels of the user's own types
@@ -98,9 +101,19 @@ def encode_labels(labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
             f"{name}: expected labels that can be compared and written, got some that raise "
             f"{type(error).__name__}: {error}"
         ) from error
+    if len(classes) < 2:
+        found = f"1 class: {shown(classes[0])}" if classes else "no labels"
+        raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
+    return codes, _class_array(classes, labels)
 
 
-def _encoded(values: list[Any], labels: Any, name: str) -> tuple[Rows, NDArray[Any]]:
+def plain_labels(labels: Any, name: str) -> list[Any]:
+    """One label for each row, from a list, array, tensor, series, or a frame or array of one column.
+
+    Raises:
+        InvalidInputError: no labels, several columns, a missing label (None or NaN), or one that is not hashable.
+    """
+    values = _label_list(labels, name)
     strange = next((row for row, label in enumerate(values) if not _is_hashable(label)), None)
     if strange is not None:
         raise InvalidInputError(
@@ -113,22 +126,24 @@ def _encoded(values: list[Any], labels: Any, name: str) -> tuple[Rows, NDArray[A
             f"{name}: {len(missing)} of {len(values)} labels are missing (None or NaN), the first in row "
             f"{missing[0]}; remove those rows"
         )
-    codes, classes = class_numbers(values)
-    if len(classes) < 2:
-        found = f"1 class: {shown(classes[0])}" if classes else "no labels"
-        raise InvalidInputError(f"{name}: expected labels of at least two classes, got {found}")
-    for label in classes:
-        str(label)  # files and messages will need it; of an integer of 5,000 digits Python refuses to make any
-    return codes, _class_array(classes, labels)
+    return values
 
 
-def _plain_labels(labels: Any, name: str) -> list[Any]:
+def _label_list(labels: Any, name: str) -> list[Any]:
+    shape = tuple(getattr(labels, "shape", ()))
+    if len(shape) > 1 and shape[1] != 1:
+        raise InvalidInputError(
+            f"{name}: expected one label for each row, got {shape[1]} columns; of one-hot labels give the argmax"
+        )
     if isinstance(labels, (str, bytes, Mapping, Set, Iterator)) or not hasattr(labels, "__len__"):
         raise InvalidInputError(f"{name}: expected labels in a list or array, one for each row; got {shown(labels)}")
     if getattr(labels, "ndim", 1) == 0:
         raise InvalidInputError(f"{name}: expected one label for each row, got a single value: {shown(labels)}")
+    if len(shape) > 1:
+        column = labels.to_numpy() if hasattr(labels, "to_numpy") else labels
+        labels = column.reshape(-1)
     # Not more than it says: what has a length and items need not have an end.
-    values = labels.tolist() if isinstance(labels, (np.ndarray, Tensor)) else list(islice(labels, len(labels)))
+    values = labels.tolist() if hasattr(labels, "tolist") else list(islice(labels, len(labels)))
     # Tensors are compared by identity: each would be a class of its own.
     return [label.tolist() if isinstance(label, Tensor) else label for label in values]
 

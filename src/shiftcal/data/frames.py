@@ -10,15 +10,9 @@ from shiftcal.core.errors import InvalidInputError, MissingDependencyError
 
 
 def import_pandas() -> Any:
-    """The module.
+    """The module, imported when it is needed: it takes half a second."""
+    import pandas
 
-    Raises:
-        MissingDependencyError: it is not installed.
-    """
-    try:
-        import pandas
-    except ImportError:
-        raise MissingDependencyError("reading tables", "pandas", "tables") from None
     return pandas
 
 
@@ -51,7 +45,7 @@ def as_frame(values: Any, name: str) -> Any:
 
     Raises:
         InvalidInputError: no columns or no rows, or two columns of one name.
-        MissingDependencyError: pandas, or for frames of other makes pyarrow, is not installed.
+        MissingDependencyError: for frames of other makes, pyarrow is not installed.
     """
     pandas = import_pandas()
     frame = _converted(values, pandas)

@@ -46,7 +46,7 @@ def read_table_file(path: Path, *, id_column: str | None = None, as_written: boo
 
     Raises:
         InvalidInputError: it can't be read, or is empty.
-        MissingDependencyError: pandas or pyarrow is not installed.
+        MissingDependencyError: pyarrow is not installed.
     """
     pandas = import_pandas()
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
-from shiftcal.faces.table_columns import TABLE_SUFFIXES, read_table
+from shiftcal.data.table_files import is_table_file, read_table_file
 
 PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
 
@@ -22,7 +22,7 @@ class TableBatch(NamedTuple):
 
     def frame(self) -> Any:
         """The rows."""
-        return read_table(self.content) if isinstance(self.content, Path) else self.content
+        return read_table_file(self.content) if isinstance(self.content, Path) else self.content
 
 
 def table_batches(
@@ -48,7 +48,7 @@ def table_batches(
         if rows is None and time is None:
             yield TableBatch(path.name, f"{path.stat().st_size} bytes", path)
         else:
-            frame = read_table(path)
+            frame = read_table_file(path)
             yield from _by_rows(frame, path, rows) if rows is not None else _by_time(frame, path, str(time), every)
 
 
@@ -59,9 +59,9 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
                 raise DataUnavailableError(f"no table at {str(path)!r}")
             yield path
             continue
-        found = sorted(file for file in path.iterdir() if file.name.lower().endswith(TABLE_SUFFIXES))
+        found = sorted(file for file in path.iterdir() if is_table_file(file))
         if not found:
-            raise DataUnavailableError(f"{str(path)!r}: expected tables that end in {', '.join(TABLE_SUFFIXES)}")
+            raise DataUnavailableError(f"{str(path)!r}: expected tables, such as .csv or .parquet files")
         yield from found
 
 

@@ -5,46 +5,39 @@ The calibrator `target-scaling` (`shiftcal.calibrators.target_scaling`) around a
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from shiftcal.calibrators.base import CalibrationData, State
-from shiftcal.calibrators.estimates import estimate_performance
-from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.data.sparse_encoder import SparseEncoder
-from shiftcal.faces.foreign_models import (
-    LEAST_PROBABILITY,
-    Features,
-    OutputKind,
-    classes_of,
-    features_of,
-    logits_of,
-)
-from shiftcal.methods.base import Outputs
-from shiftcal.runs.predictions import Predictions
-from shiftcal.target.diagnosis import Diagnosis
-from shiftcal.target.performance import Estimate
-from shiftcal.target.prediction_sets import conformity
+from shiftcal.data.arrays import plain_labels
+from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
+from shiftcal.faces.foreign_models import classes_of, label_array
+from shiftcal.faces.model_features import Features
+from shiftcal.faces.model_outputs import OutputKind, kind_of_outputs
+from shiftcal.faces.model_reader import ModelReader, SeenRows
+from shiftcal.target.performance import Estimate, Expected
 
 
 class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Makes the probabilities of a trained model trustworthy on a target, without its labels and without retraining.
 
     Args:
-        model: a fitted scikit-learn classifier, an `nn.Module`, or a function that gives logits or probabilities.
+        model: a fitted classifier with `predict_proba` or `decision_function` (scikit-learn, XGBoost, LightGBM,
+            CatBoost, skorch), an `nn.Module`, an ONNX Runtime session, or a function that gives logits or
+            probabilities. `clone` and cross-validation keep it if it is a `FrozenEstimator(model)`.
         features: where the structure of the data is looked for: "auto"; "input", the inputs themselves; "model", what
             the model sees before its last layer or step; "none"; or a function from inputs to features (an encoder).
-            "auto" takes inputs that are vectors of numbers as they are, and asks the model otherwise.
-        outputs: what a module or function gives: "logits", "probabilities", or "auto" to look.
+            "auto" asks a pipeline what its last step sees, takes other inputs that are vectors of numbers as they
+            are, and asks the model otherwise. What is missing is imputed for this alone.
+        outputs: what a module or function gives: "logits", "probabilities", or "auto" to look at all rows of `fit`.
 
     Attributes:
         classes_: the labels, in the order of the columns of `predict_proba`.
@@ -52,7 +45,10 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         diagnosis_: that estimate with all that it rests on.
         verdict_: the same in words.
 
-    Predictions stay what the model predicts: only how sure they are changes.
+    Data are arrays, frames, series or lists of texts, sparse matrices, mappings of columns, torch or Hugging Face
+    datasets, loaders, generators of batches or Arrow tables. The model is asked about each row once and gets it as it
+    is, in batches. Of more than 20,000 rows `fit` looks at a sample of that size. Predictions stay what the model
+    predicts: only how sure they are changes.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression
@@ -68,60 +64,76 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.features = features
         self.outputs = outputs
 
-    def fit(self, X_source: Any, y_source: Any, X_target: Any) -> ShiftCalibrator:
+    def fit(self, X_source: Any, y_source: Any = None, X_target: Any = None) -> ShiftCalibrator:
         """Learn how far to trust the model on the target.
 
         Args:
             X_source: source inputs, as the model takes them; best such that it was not trained on. On rows that it
                 was trained on it is more often right than on new ones, which held-out rows would show.
-            y_source: their labels.
-            X_target: target inputs.
+            y_source: their labels; None if a data set or loader brings them.
+            X_target: target inputs; labels that come with them are not looked at.
 
         Raises:
             InvalidInputError: the model, the inputs or the labels are not what they should be.
         """
         self._check_options()
-        source_logits = logits_of(self.model, X_source, self.outputs)
-        target_logits = logits_of(self.model, X_target, self.outputs)
-        labels = list(np.asarray(y_source).tolist()) if hasattr(y_source, "dtype") else list(y_source)
-        if len(labels) != len(source_logits):
+        if X_target is None:
             raise InvalidInputError(
-                f"y_source: expected one label for each of {len(source_logits)} rows, got {len(labels)} labels"
+                "X_target: expected inputs of the target, without labels, got none; in cross-validation give them by "
+                "params={'X_target': ...}, in a pipeline by <step>__X_target=..."
             )
-        self.classes_ = classes_of(self.model, source_logits.shape[1], labels)
+        reader = ModelReader(self.model, self.features)
+        source = reader.read(X_source, "X_source", with_labels=y_source is None)
+        target = reader.read(X_target, "X_target")
+        labels = _labels_of(source, y_source)
+        given = self.outputs if reader.model.kind == "auto" else reader.model.kind
+        kind = kind_of_outputs(np.concatenate([source.outputs, target.outputs]), given)
+        self.classes_ = classes_of(self.model, max(source.outputs.shape[1], 2), labels, source.class_names)
         codes = self._column_numbers(labels)
-        source_features = features_of(self.model, X_source, self.features)
-        target_features = features_of(self.model, X_target, self.features)
-        self._reduction = _sparse_reduction(source_features, target_features)
-        source = _outputs(source_logits, self._dense(source_features))
-        target = _outputs(target_logits, self._dense(target_features))
-        self._source, self._source_labels = source, codes
-        self._scaling, self._state, self.diagnosis_ = fit_target_scaling(source, codes, target)
-        probabilities, ratio = _calibrated(self._scaling, self._state, source)
-        target_probabilities, _ = _calibrated(self._scaling, self._state, target)
-        self._conformity = conformity(probabilities, codes, 1 / ratio, target_probabilities)
-        self.estimated_accuracy_ = self.diagnosis_.accuracy
-        self.verdict_ = self.diagnosis_.verdict()
+        self._take(fit_calibration(source, codes, target, tuple(self.classes_.tolist()), kind))
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities (N, C), columns in the order of `classes_`."""
-        return np.asarray(self._calibrated(X)[0].numpy())
+    def predict_proba(self, X: Any) -> Any:
+        """Calibrated probabilities (N, C), columns in the order of `classes_`; a frame after `set_output`."""
+        probabilities = np.concatenate(list(self.iter_predict_proba(X)))
+        if getattr(self, "_output", "default") == "default":
+            return probabilities
+        import pandas
+
+        return pandas.DataFrame(probabilities, columns=self.classes_, index=getattr(X, "index", None))
+
+    def iter_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """The same batch by batch, for data larger than memory: a loader, a generator of batches, a memory map."""
+        for calibrated in self._calibrated(X):
+            yield calibrated.probabilities
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithm of `predict_proba`."""
+        return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The model's own predictions (N,)."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        columns = [probabilities.argmax(axis=1) for probabilities in self.iter_predict_proba(X)]
+        return np.asarray(self.classes_[np.concatenate(columns)])
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Sets of labels that hold the true one with a probability of `coverage` on the target.
 
-        As of `AdaptiveClassifier.predict_set`; the source rows given to `fit` are the held-out ones.
+        As of `AdaptiveClassifier.predict_set`; the source rows given to `fit` are the held-out ones. This is as good
+        as the calibration is: `set_coverage` says what to expect.
 
         Returns:
             (N, C), true where the label of that column of `classes_` is in the set of that row.
         """
-        probabilities, ratio = self._calibrated(X)
-        return np.asarray(self._conformity.sets(probabilities, 1 / ratio, coverage).numpy())
+        return np.concatenate([self._fitted.sets(calibrated, coverage) for calibrated in self._calibrated(X)])
+
+    def set_coverage(self, coverage: float = 0.9) -> Expected:
+        """How often sets that are asked for a coverage are expected to hold the true label on the target.
+
+        The ends of the interval are what it would be if the accuracy were at the ends of its own.
+        """
+        check_is_fitted(self)
+        return self._fitted.set_coverage(coverage)
 
     def estimate(self, X: Any) -> Estimate:
         """What to expect of the model on other rows without labels, such as those of a new day.
@@ -129,21 +141,57 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Accuracy, balanced accuracy, F1, Brier score, log loss and more, each with a 90 % interval, the confusion
         matrix, the share of rows that have shifted and a verdict in words. Nothing is learned or changed.
         """
-        target = self._outputs(X)
-        data = CalibrationData(self._source, self._source_labels, target, num_classes=len(self.classes_))
-        return estimate_performance(data, target, self._scaling, tuple(self.classes_.tolist()))
+        check_is_fitted(self)
+        return self._fitted.estimate(ModelReader(self.model, self.features).read(X, "X"))
 
     def density_ratio(self, X: Any) -> NDArray[np.float64]:
         """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
-        return np.asarray(self._calibrated(X)[1].numpy())
+        return np.concatenate([calibrated.density_ratio for calibrated in self._calibrated(X)])
 
-    def _calibrated(self, X: Any) -> tuple[Tensor, Tensor]:
-        return _calibrated(self._scaling, self._state, self._outputs(X))
+    def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> ShiftCalibrator:
+        """Let `predict_proba` give a pandas frame with the classes as columns ("pandas"), or an array ("default")."""
+        if transform not in (None, "default", "pandas"):
+            raise InvalidInputError(f"transform must be one of default, pandas. Got {transform!r} instead.")
+        if transform is not None:
+            self._output = transform
+        return self
 
-    def _outputs(self, X: Any) -> Outputs:
+    def report(self, path: Path | str) -> None:
+        """Write a page: the verdict, what to expect on the target, and pictures; it needs nothing but a browser."""
         check_is_fitted(self)
-        features = self._dense(features_of(self.model, X, self.features))
-        return _outputs(logits_of(self.model, X, self.outputs), features)
+        from shiftcal.faces.calibration_report import write_calibration_report
+
+        write_calibration_report(self._fitted, Path(path))
+
+    def save(self, path: Path | str) -> None:
+        """Write all that was learned to a file without any code in it; the model itself is not part of it."""
+        check_is_fitted(self)
+        from shiftcal.faces.calibration_files import save_calibration
+
+        save_calibration(self._fitted, Path(path))
+
+    @classmethod
+    def load(cls, path: Path | str, model: Any, *, features: Features = "auto") -> ShiftCalibrator:
+        """What `save` wrote, around the same model, given again."""
+        from shiftcal.faces.calibration_files import load_calibration
+
+        fitted = load_calibration(Path(path))
+        calibrated = cls(model, features=features, outputs=fitted.kind)
+        calibrated._check_options()
+        calibrated.classes_ = label_array(fitted.classes)
+        calibrated._take(fitted)
+        return calibrated
+
+    def _take(self, fitted: FittedCalibration) -> None:
+        self._fitted = fitted
+        self.diagnosis_ = fitted.diagnosis
+        self.estimated_accuracy_ = fitted.diagnosis.accuracy
+        self.verdict_ = fitted.verdict()
+
+    def _calibrated(self, X: Any) -> Iterator[Calibrated]:
+        check_is_fitted(self)
+        for answer in ModelReader(self.model, self.features).answers(X, "X"):
+            yield self._fitted.calibrated(answer.outputs, answer.features, answer.rows)
 
     def _check_options(self) -> None:
         for name, known in (
@@ -164,120 +212,14 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return torch.tensor([position[label] for label in labels])
 
-    def _dense(self, features: np.ndarray | sparse.spmatrix | None) -> Tensor | None:
-        if features is None:
-            return None
-        dense = features if self._reduction is None else self._reduction.encode(features, "features")
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
 
-
-def calibrate_predictions(
-    source: Predictions,
-    target: Predictions,
-    source_features: NDArray[np.float64] | None = None,
-    target_features: NDArray[np.float64] | None = None,
-) -> tuple[Predictions, Diagnosis]:
-    """Calibrated predictions for the target, and what to expect there, from what a model said of both domains.
-
-    Args:
-        source: predictions for source rows with labels, best such that the model was not trained on.
-        target: predictions for target rows; labels, if there are any, are not looked at.
-        source_features: (N, F), rows as in `source`; without features the calibration has little to go by.
-        target_features: (M, F).
-
-    Raises:
-        InvalidInputError: no source labels, other classes, or features of other shapes.
-    """
-    outputs = _checked_outputs(source, target, source_features, target_features)
-    assert source.labels is not None
-    scaling, state, found = fit_target_scaling(outputs[0], torch.from_numpy(source.labels), outputs[1])
-    probabilities, ratio = _calibrated(scaling, state, outputs[1])
-    return replace(target, probabilities=probabilities.numpy(), density_ratio=ratio.numpy()), found
-
-
-def estimate_predictions(
-    source: Predictions,
-    target: Predictions,
-    source_features: NDArray[np.float64] | None = None,
-    target_features: NDArray[np.float64] | None = None,
-) -> Estimate:
-    """What to expect of a model on the target, from what it said of both domains; arguments of the same meaning.
-
-    Raises:
-        InvalidInputError: as `calibrate_predictions`.
-    """
-    outputs = _checked_outputs(source, target, source_features, target_features)
-    assert source.labels is not None
-    scaling = TargetScaling(use_features=source_features is not None)
-    labels = torch.from_numpy(source.labels)
-    data = CalibrationData(outputs[0], labels, outputs[1], num_classes=len(source.classes))
-    return estimate_performance(data, outputs[1], scaling, source.classes)
-
-
-def _checked_outputs(
-    source: Predictions,
-    target: Predictions,
-    source_features: NDArray[np.float64] | None,
-    target_features: NDArray[np.float64] | None,
-) -> list[Outputs]:
-    if source.labels is None:
-        raise InvalidInputError("source predictions: expected labels (a column 'label'), and there are none")
-    if source.classes != target.classes:
+def _labels_of(source: SeenRows, y_source: Any) -> list[Any]:
+    """Labels of those rows that were kept."""
+    if y_source is None and source.labels is not None:
+        return source.labels
+    labels = plain_labels(y_source, "y_source")
+    if len(labels) != source.num_rows:
         raise InvalidInputError(
-            f"target predictions: expected the classes of the source {source.classes[:10]}, got {target.classes[:10]}"
+            f"y_source: expected one label for each of {source.num_rows} rows, got {len(labels)} labels"
         )
-    features = [
-        _checked_features(given, len(predictions), name)
-        for given, predictions, name in (
-            (source_features, source, "source features"),
-            (target_features, target, "target features"),
-        )
-    ]
-    if (features[0] is None) != (features[1] is None):
-        raise InvalidInputError("features: expected those of both domains or of none")
-    return [
-        _outputs(torch.from_numpy(domain.probabilities).clamp_min(LEAST_PROBABILITY).log(), own)
-        for domain, own in zip((source, target), features, strict=True)
-    ]
-
-
-def fit_target_scaling(source: Outputs, labels: Tensor, target: Outputs) -> tuple[TargetScaling, State, Diagnosis]:
-    """Target scaling of what a model says of labelled source rows, best such that it was not trained on, and target.
-
-    Outputs without features (F = 0) are scaled by what they say alone.
-    """
-    scaling = TargetScaling(use_features=source.features.shape[1] > 0)
-    data = CalibrationData(source, labels, target, num_classes=source.logits.shape[1])
-    state, found = scaling.fit(data), scaling.diagnose(data)
-    assert found is not None
-    return scaling, state, found
-
-
-def _outputs(logits: Tensor, features: Tensor | None) -> Outputs:
-    none = torch.empty(len(logits), 0, dtype=torch.float64)
-    return Outputs(logits, torch.ones(len(logits), dtype=torch.float64), none if features is None else features)
-
-
-def _calibrated(scaling: TargetScaling, state: State, outputs: Outputs) -> tuple[Tensor, Tensor]:
-    """Probabilities (K, C) and density ratio (K,) for rows of either domain."""
-    return torch.softmax(scaling.calibrate(outputs, state), dim=-1), scaling.density_ratio(outputs, state)
-
-
-def _checked_features(features: NDArray[np.float64] | None, num_rows: int, name: str) -> Tensor | None:
-    if features is None:
-        return None
-    if features.ndim != 2 or len(features) != num_rows or not np.isfinite(features).all():
-        raise InvalidInputError(
-            f"{name}: expected finite numbers of shape ({num_rows}, features), one row per prediction, "
-            f"got {features.dtype} of {features.shape}"
-        )
-    return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float64))
-
-
-def _sparse_reduction(
-    source: np.ndarray | sparse.spmatrix | None, target: np.ndarray | sparse.spmatrix | None
-) -> SparseEncoder | None:
-    """Sparse features, as of words, have thousands of columns: their leading components of both domains."""
-    if not sparse.issparse(source):
-        return None
-    return SparseEncoder.fit(sparse.vstack([source, target]))
+    return [labels[row] for row in source.rows]

@@ -19,9 +19,9 @@ from shiftcal.core.vision_guard import import_timm, import_torchvision
 from shiftcal.data.catalog.registry import list_datasets
 from shiftcal.data.catalog.roots import DATA_VARIABLE, data_roots
 
-_PACKAGES = ("torch", "numpy", "scikit-learn", "scipy", "lightning-fabric")
+_PACKAGES = ("torch", "numpy", "scikit-learn", "scipy", "pandas", "lightning-fabric")
 # Extras by a package of each that nothing else here needs.
-_EXTRAS = {"demo": "mlxtend", "tables": "pandas", "parquet": "pyarrow", "completion": "shtab"}
+_EXTRAS = {"demo": "mlxtend", "tables": "pyarrow", "completion": "shtab"}
 _LEAST_DISK = 1e9
 
 

@@ -1,76 +1,113 @@
 """Models that are already trained, whatever they are made with: what they say of inputs, and what they see in them.
 
-A model is a fitted scikit-learn classifier, an `nn.Module`, or a function from inputs to logits or probabilities.
+A model is a fitted classifier with `predict_proba` or `decision_function` (scikit-learn, XGBoost, LightGBM,
+CatBoost, skorch), an `nn.Module`, compiled or exported ones too, an ONNX Runtime session, or a function from inputs
+to logits or probabilities. It is asked about each batch once; what it sees is caught on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.core.progress import progress_bar
+from shiftcal.data.labels import class_numbers
+from shiftcal.data.row_batches import as_frame
+from shiftcal.faces.model_outputs import OutputKind
 
-OutputKind = Literal["auto", "logits", "probabilities"]
-Features = Literal["auto", "input", "model", "none"] | Callable[[Any], Any]
-
-# Probabilities of zero, as trees give them, have no logarithm: they count as this.
-LEAST_PROBABILITY = 1e-6
-_ROWS_AT_ONCE = 256
+_ROWS_OF_A_MODULE = 256
+_ROWS_OF_OTHERS = 32_768
 
 
-def logits_of(model: Any, inputs: Any, kind: OutputKind = "auto") -> Tensor:
-    """What a model says of inputs, as logits (N, C) in float64.
+@dataclass(frozen=True)
+class ForeignModel:
+    """How a model is asked."""
 
-    Args:
-        model: see the module.
-        inputs: whatever the model takes.
-        kind: what a module or function gives; "auto" takes rows of numbers in [0, 1] that sum to 1 as probabilities.
+    ask: Callable[[Any], tuple[Any, Any | None]]
+    """From a batch of inputs to outputs as the model gives them, and what it sees in the inputs, if that is known."""
+    sees: str | None = None
+    """In words, what that is."""
+    kind: OutputKind = "auto"
+    """What it gives, where its make says so."""
+    rows_at_once: int = _ROWS_OF_OTHERS
+    sees_first: bool = False
+    """Whether structure is looked for in what it sees even where inputs are vectors of numbers."""
+
+
+def foreign_model(model: Any) -> ForeignModel:
+    """How to ask a model.
 
     Raises:
-        InvalidInputError: the model is none of these, is not fitted, or gives something else.
+        InvalidInputError: it is none that is known, or not fitted.
     """
+    model = unwrapped(model)
     if isinstance(model, nn.Module):
-        return _as_logits(_module_outputs(model, inputs), kind, len(inputs))
+        return _of_module(model)
     if isinstance(model, BaseEstimator):
         _check_fitted(model)
-    if hasattr(model, "predict_proba"):
-        return _as_logits(model.predict_proba(inputs), "probabilities", _num_rows(inputs))
-    if hasattr(model, "decision_function"):
-        scores = np.asarray(model.decision_function(inputs), dtype=np.float64)
-        # Of two classes scikit-learn gives one score, for the second.
-        return _as_logits(np.stack([0 * scores, scores], axis=1) if scores.ndim == 1 else scores, "logits", None)
+    if isinstance(model, Pipeline) and len(model) > 1:
+        return _of_pipeline(model)
+    ask_last, kind = _scoring(model)
+    if ask_last is not None:
+        return _of_classifier(model, ask_last, kind)
+    if hasattr(model, "run") and hasattr(model, "get_inputs"):
+        return ForeignModel(lambda inputs: (_onnx_outputs(model, inputs), None))
     if callable(model):
-        return _as_logits(model(inputs), kind, _num_rows(inputs))
+        return ForeignModel(lambda inputs: (model(inputs), None))
+    hint = "; give the function that yields probabilities, such as model.predict" if hasattr(model, "predict") else ""
     raise InvalidInputError(
-        "model: expected a fitted scikit-learn classifier with predict_proba or decision_function, an nn.Module or a "
-        f"function that gives logits or probabilities. Got {type(model).__name__} instead."
+        "model: expected a fitted classifier with predict_proba or decision_function, an nn.Module, an ONNX Runtime "
+        f"session or a function that gives logits or probabilities. Got {type(model).__name__} instead{hint}."
     )
 
 
-def classes_of(model: Any, num_columns: int, labels: Sequence[Any]) -> np.ndarray:
+def unwrapped(model: Any) -> Any:
+    """The model itself, inside of what freezes, searches, compiles or exports it."""
+    if isinstance(model, FrozenEstimator):
+        return unwrapped(model.estimator)
+    if isinstance(getattr(model, "best_estimator_", None), BaseEstimator):
+        return unwrapped(model.best_estimator_)
+    # Hooks of a compiled module are not called; uncompiled it gives the same.
+    if isinstance(getattr(model, "_orig_mod", None), nn.Module):
+        return model._orig_mod
+    if isinstance(model, torch.export.ExportedProgram):
+        return model.module()
+    return model
+
+
+def classes_of(model: Any, num_columns: int, labels: Sequence[Any], named: Sequence[str] | None = None) -> np.ndarray:
     """The labels that the columns of a model's outputs stand for.
+
+    Args:
+        model: see the module.
+        num_columns: of its outputs.
+        labels: of source rows.
+        named: names of the columns, where the outputs have them.
 
     Raises:
         InvalidInputError: the labels do not say.
     """
-    known = getattr(model, "classes_", None)
-    if known is not None:
+    known = getattr(unwrapped(model), "classes_", None)
+    if known is not None and len(known) == num_columns:
         return np.asarray(known)
-    occurring = np.unique(np.asarray(labels))
+    _, occurring = class_numbers(labels)
+    if named is not None:
+        by_name = {str(label): label for label in occurring}
+        return label_array([by_name.get(name, name) for name in named])
     if len(occurring) == num_columns:
-        return occurring
-    if np.issubdtype(occurring.dtype, np.integer) and occurring.min() >= 0 and occurring.max() < num_columns:
+        return label_array(occurring)
+    if all(isinstance(label, int) for label in occurring) and 0 <= min(occurring) <= max(occurring) < num_columns:
         return np.arange(num_columns)
     raise InvalidInputError(
         f"y_source: the model gives {num_columns} columns, and {len(occurring)} different labels do not say which "
@@ -78,86 +115,107 @@ def classes_of(model: Any, num_columns: int, labels: Sequence[Any]) -> np.ndarra
     )
 
 
-def features_of(model: Any, inputs: Any, features: Features = "auto") -> np.ndarray | sparse.spmatrix | None:
-    """Features (N, F) in which to look for the structure of the data; None if there are none to be had.
+def label_array(labels: Sequence[Any]) -> np.ndarray:
+    """Labels (C,); of objects where they are of several types."""
+    plain = np.empty(len(labels), dtype=object)
+    plain[:] = labels
+    return np.array(labels) if len({type(label) for label in labels}) == 1 else plain
 
-    Args:
-        model: see the module.
-        inputs: whatever the model takes.
-        features: a function from inputs to features; "input" for the inputs themselves; "model" for what the model
-            sees (the inputs of a module's last linear layer, of a pipeline's last step, the `features` of an
-            `AdaptiveClassifier`); "none"; "auto": the inputs if they are vectors of numbers, else the model's.
 
-    Raises:
-        InvalidInputError: there are no such features.
-    """
-    if callable(features):
-        return _as_table(features(inputs), "features: the function's result")
-    if features == "none":
-        return None
-    is_vector = _is_numeric(inputs) and inputs.ndim == 2
-    if features == "input" or (features == "auto" and is_vector):
-        if not _is_numeric(inputs):
-            raise InvalidInputError(
-                f"features='input' needs arrays of numbers, got {type(inputs).__name__}; give a function instead"
-            )
-        return _as_table(inputs, "inputs")
-    found = _features_of_model(model, inputs)
-    if found is None and features == "model":
+def _scoring(model: Any) -> tuple[Callable[[Any], Any] | None, OutputKind]:
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba, "probabilities"
+    if hasattr(model, "decision_function"):
+        return model.decision_function, "logits"
+    return None, "auto"
+
+
+def _of_pipeline(pipeline: Pipeline) -> ForeignModel:
+    ask_last, kind = _scoring(pipeline[-1])
+    if ask_last is None:
         raise InvalidInputError(
-            "features='model': expected an nn.Module with a linear layer, a scikit-learn Pipeline or an "
-            f"AdaptiveClassifier, got {type(model).__name__}; give a function from inputs to features"
+            "model: expected a pipeline whose last step has predict_proba or decision_function, got "
+            f"{type(pipeline[-1]).__name__}"
         )
-    if found is None and _is_numeric(inputs):
-        return _as_table(inputs, "inputs")
-    return found
+
+    def ask(inputs: Any) -> tuple[Any, Any]:
+        seen = pipeline[:-1].transform(as_frame(inputs))
+        return ask_last(seen), seen
+
+    return ForeignModel(ask, "what the last step of the pipeline sees", kind, sees_first=True)
 
 
-def _features_of_model(model: Any, inputs: Any) -> np.ndarray | sparse.spmatrix | None:
-    if isinstance(model, nn.Module):
-        layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
-        if not layers:
-            return None
-        seen: list[Tensor] = []
-        handle = layers[-1].register_forward_hook(lambda _, given, __: seen.append(given[0].flatten(1).cpu()))
-        try:
-            _module_outputs(model, inputs)
-        finally:
-            handle.remove()
-        return torch.cat(seen).double().numpy()
-    if isinstance(model, Pipeline) and len(model) > 1:
-        return _as_table(model[:-1].transform(inputs), "features of the pipeline")
-    if hasattr(model, "features") and callable(model.features):
-        return _as_table(model.features(inputs), "features of the model")
-    return None
+def _of_classifier(model: Any, ask_last: Callable[[Any], Any], kind: OutputKind) -> ForeignModel:
+    inner = getattr(model, "module_", None)  # of skorch
+    layer = _last_linear(inner) if isinstance(inner, nn.Module) else None
+    if layer is not None:
+
+        def ask(inputs: Any) -> tuple[Any, Any]:
+            with _caught(layer) as seen:
+                return ask_last(inputs), torch.cat(seen)
+
+        return ForeignModel(ask, "what the last linear layer of the module sees", kind)
+    if callable(getattr(model, "features", None)):
+        return ForeignModel(lambda inputs: (ask_last(inputs), model.features(inputs)), "the model's features", kind)
+    return ForeignModel(lambda inputs: (ask_last(as_frame(inputs)), None), None, kind)
 
 
-def _module_outputs(module: nn.Module, inputs: Any) -> Tensor:
-    """Outputs in batches, in evaluation mode and without gradients; the module is left as it was."""
-    values = torch.as_tensor(inputs)
+def _of_module(module: nn.Module) -> ForeignModel:
+    layer = _last_linear(module)
+    if layer is None:
+        return ForeignModel(lambda inputs: (_module_outputs(module, inputs), None), rows_at_once=_ROWS_OF_A_MODULE)
+
+    def ask(inputs: Any) -> tuple[Any, Any]:
+        with _caught(layer) as seen:
+            return _module_outputs(module, inputs), torch.cat(seen) if seen else None
+
+    return ForeignModel(ask, "what the last linear layer of the module sees", rows_at_once=_ROWS_OF_A_MODULE)
+
+
+def _last_linear(module: nn.Module) -> nn.Linear | None:
+    layers = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+    return layers[-1] if layers else None
+
+
+@contextmanager
+def _caught(layer: nn.Module) -> Iterator[list[Tensor]]:
+    """What a layer is given while the block runs."""
+    seen: list[Tensor] = []
+    handle = layer.register_forward_hook(lambda _, given, __: seen.append(given[0].detach().flatten(1).cpu()))
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+def _module_outputs(module: nn.Module, inputs: Any) -> Any:
+    """In evaluation mode and without gradients; the module is left as it was."""
+    with _evaluation_mode(module), torch.no_grad():
+        if isinstance(inputs, Mapping):
+            return module(**{name: _as_tensor(values, module) for name, values in inputs.items()})
+        return module(_as_tensor(inputs, module))
+
+
+def _as_tensor(values: Any, module: nn.Module) -> Tensor:
+    try:
+        tensor = torch.as_tensor(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInputError(
+            f"inputs: expected what makes a tensor for the module, got {type(values).__name__}: {error}"
+        ) from error
     parameter = next(module.parameters(), None)
-    parts = []
-    with _evaluation_mode(module), torch.no_grad(), progress_bar(description="predicting", total=len(values)) as bar:
-        for start in range(0, len(values), _ROWS_AT_ONCE):
-            batch = values[start : start + _ROWS_AT_ONCE]
-            if parameter is not None:
-                is_real = batch.is_floating_point()
-                batch = batch.to(parameter.device, parameter.dtype if is_real else batch.dtype)
-            outputs = module(batch)
-            if not isinstance(outputs, Tensor):
-                raise InvalidInputError(
-                    f"model: expected the module to give a tensor of logits, got {type(outputs).__name__}; "
-                    "wrap it in a function that picks the logits"
-                )
-            parts.append(outputs.cpu())
-            bar.update(len(batch))
-    return torch.cat(parts)
+    if parameter is None:
+        return tensor
+    return tensor.to(parameter.device, parameter.dtype if tensor.is_floating_point() else tensor.dtype)
 
 
 @contextmanager
 def _evaluation_mode(module: nn.Module) -> Iterator[None]:
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    if isinstance(module, torch.fx.GraphModule):  # an exported one has its mode fixed
+        training = []
+    else:
+        module.eval()
     try:
         yield
     finally:
@@ -165,47 +223,30 @@ def _evaluation_mode(module: nn.Module) -> Iterator[None]:
             part.training = True
 
 
-def _as_logits(outputs: Any, kind: OutputKind, num_rows: int | None) -> Tensor:
-    values = outputs.detach().cpu() if isinstance(outputs, Tensor) else torch.as_tensor(np.asarray(outputs))
-    values = values.double()
-    if values.ndim != 2 or values.shape[1] < 2 or (num_rows is not None and len(values) != num_rows):
-        raise InvalidInputError(
-            f"model: expected outputs of shape ({'rows' if num_rows is None else num_rows}, classes) with at least "
-            f"two classes, got {tuple(values.shape)}"
-        )
-    if not bool(torch.isfinite(values).all()):
-        raise InvalidInputError("model: expected finite outputs, got NaN or infinity")
-    sums_to_one = bool((values >= 0).all()) and bool(((values.sum(dim=1) - 1).abs() < 1e-3).all())
-    if kind == "probabilities" and not sums_to_one:
-        raise InvalidInputError("model: expected probabilities, rows of numbers in [0, 1] that sum to 1")
-    if kind == "probabilities" or (kind == "auto" and sums_to_one):
-        return values.clamp_min(LEAST_PROBABILITY).log()
-    return values
-
-
-def _as_table(values: Any, what: str) -> np.ndarray | sparse.spmatrix:
-    if sparse.issparse(values):
-        return values.tocsr()
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    if array.ndim < 2 or not np.issubdtype(array.dtype, np.number):
-        raise InvalidInputError(f"{what}: expected numbers of shape (rows, ...), got {array.dtype} of {array.shape}")
-    return array.reshape(len(array), -1).astype(np.float64)
-
-
-def _is_numeric(inputs: Any) -> bool:
-    if sparse.issparse(inputs) or isinstance(inputs, Tensor):
-        return True
-    if hasattr(inputs, "dtypes"):  # a frame: one type per column
-        return all(isinstance(kind, np.dtype) and np.issubdtype(kind, np.number) for kind in inputs.dtypes)
-    return isinstance(inputs, np.ndarray) and bool(np.issubdtype(inputs.dtype, np.number))
-
-
-def _num_rows(inputs: Any) -> int:
-    return int(inputs.shape[0]) if hasattr(inputs, "shape") else len(inputs)
+def _onnx_outputs(session: Any, inputs: Any) -> Any:
+    """Probabilities or logits of an ONNX Runtime session: of its outputs, the last that is a table of numbers."""
+    names = [entry.name for entry in session.get_inputs()]
+    given = inputs if isinstance(inputs, Mapping) else {names[0]: inputs}
+    feed = {name: np.asarray(given[name]) for name in names}
+    feed = {
+        name: values.astype(np.float32) if values.dtype == np.float64 else values for name, values in feed.items()
+    }
+    outputs = session.run(None, feed)
+    for found in reversed(outputs):
+        if isinstance(found, list) and found and isinstance(found[0], Mapping):  # class: probability, of skl2onnx
+            return np.array([[row[name] for name in sorted(found[0])] for row in found])
+        if isinstance(found, np.ndarray) and found.dtype.kind == "f":
+            return found
+    raise InvalidInputError(
+        f"model: expected an ONNX session with a table of scores among its {len(outputs)} outputs"
+    )
 
 
 def _check_fitted(model: BaseEstimator) -> None:
     try:
         check_is_fitted(model)
     except NotFittedError as error:
-        raise InvalidInputError(f"model: {error}") from error
+        raise InvalidInputError(
+            f"model: {error} `clone` and cross-validation make an unfitted copy of a model; "
+            "sklearn.frozen.FrozenEstimator(model) keeps it as it is: ShiftCalibrator(FrozenEstimator(model))"
+        ) from error

@@ -14,8 +14,12 @@ from shiftcal.calibrators.base import CalibrationData
 from shiftcal.calibrators.estimates import estimate_performance
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.arrays import plain_labels
 from shiftcal.faces.calibrator import ShiftCalibrator
-from shiftcal.faces.foreign_models import Features, OutputKind, classes_of, features_of, logits_of
+from shiftcal.faces.foreign_models import classes_of
+from shiftcal.faces.model_features import Features
+from shiftcal.faces.model_outputs import OutputKind, as_logits, kind_of_outputs
+from shiftcal.faces.model_reader import ModelReader
 from shiftcal.faces.table_columns import WatchedColumns, is_frame, with_outputs
 from shiftcal.methods.base import Outputs
 from shiftcal.target.alarms import SIGNALS, AccuracySigns, AlarmRule
@@ -23,6 +27,7 @@ from shiftcal.target.batch_status import BatchStatus, Signal
 from shiftcal.target.column_encoding import ColumnEncoder
 from shiftcal.target.confidence_drop import ConfidenceReference
 from shiftcal.target.drift import Column, ReferenceColumns
+from shiftcal.target.feature_map import FeatureTable
 from shiftcal.target.performance import Estimate
 from shiftcal.target.sampling import sampled_rows
 
@@ -103,14 +108,15 @@ class Monitor:
         Raises:
             InvalidInputError: the rows are not as those of the reference.
         """
-        logits = logits_of(self._model, X, self._outputs)
+        outputs, features = self._ask(X, "batch")
+        logits = as_logits(outputs, self._kind, np.arange(len(outputs)))
         if len(logits) < FEWEST_ROWS:
             raise InvalidInputError(
                 f"batch: expected at least {FEWEST_ROWS} rows, got {len(logits)}; join it with the next"
             )
         probabilities = torch.softmax(logits, dim=-1).numpy()
-        columns = self._columns_of(X)
-        found = self._estimate(logits, self._structure_of(X, columns))
+        columns = self._columns_of(X, features)
+        found = self._estimate(logits, self._structure_of(features, columns))
         interval, prior = found.interval, found.diagnosis.prior_shift
         assert interval is not None
         assert prior is not None
@@ -137,15 +143,17 @@ class Monitor:
         return status
 
     def _learn(self, X: Any, y: Any, columns: Sequence[str] | None) -> None:
-        logits = logits_of(self._model, X, self._outputs)
-        labels = _as_list(y)
+        outputs, features = self._ask(X, "reference")
+        self._kind = kind_of_outputs(outputs, self._outputs)
+        logits = as_logits(outputs, self._kind, np.arange(len(outputs)))
+        labels = plain_labels(y, "y_reference")
         if len(logits) < FEWEST_ROWS:
             raise InvalidInputError(f"reference: expected at least {FEWEST_ROWS} rows, got {len(logits)}")
         self.classes_ = classes_of(self._model, logits.shape[1], labels)
         probabilities = torch.softmax(logits, dim=-1).numpy()
         is_table = is_frame(X) or (np.ndim(X) == 2 and not sparse.issparse(X))
         self._watched = WatchedColumns(X, columns) if is_table else None
-        own = self._columns_of(X)
+        own = self._columns_of(X, features)
         self._encoder = ColumnEncoder(own)
         self._reference_columns = ReferenceColumns(with_outputs(own, probabilities, self.classes_))
         codes = self._codes(labels, len(logits), "y_reference")
@@ -153,26 +161,37 @@ class Monitor:
         self.reference_accuracy_ = float(right.mean())
         self._confidence = ConfidenceReference(probabilities.max(axis=1), right)
         rows = sampled_rows(len(logits), _MOST_REFERENCE_ROWS)
-        structure = self._structure_of(X, own)
+        structure = self._structure_of(features, own)
         self._source = _outputs(logits, structure, rows)
         self._source_labels = torch.from_numpy(codes[rows])
 
-    def _columns_of(self, X: Any) -> dict[str, Column]:
+    def _ask(self, X: Any, name: str) -> tuple[NDArray[np.float64], FeatureTable | None]:
+        """What the model says of all rows, (N, C), and what is seen in them."""
+        reader = ModelReader(self._model, self._features)
+        answers = list(reader.answers(X, name))
+        if self._outputs == "auto":
+            self._outputs = reader.model.kind
+        outputs = np.concatenate([answer.outputs for answer in answers])
+        features = [answer.features for answer in answers if answer.features is not None]
+        if not features:
+            return outputs, None
+        joined = sparse.vstack(features) if sparse.issparse(features[0]) else np.concatenate(features)
+        return outputs, joined
+
+    def _columns_of(self, X: Any, features: FeatureTable | None) -> dict[str, Column]:
         """Columns of a table; of other inputs what the model sees in them, as far as it can be had."""
         if self._watched is not None:
             return self._watched.of(X)
-        found = features_of(self._model, X, self._features)
-        if found is None:
+        if features is None:
             return {}
-        return {f"feature {number}": column for number, column in enumerate(_checked_dense(found).T)}
+        return {f"feature {number}": column for number, column in enumerate(_checked_dense(features).T)}
 
-    def _structure_of(self, X: Any, columns: dict[str, Column]) -> NDArray[np.float64] | None:
+    def _structure_of(self, features: FeatureTable | None, columns: dict[str, Column]) -> NDArray[np.float64] | None:
         if self._features == "none" or not columns:
             return None
         if self._features == "auto" or self._watched is None:
             return self._encoder.encoded(columns)
-        found = features_of(self._model, X, self._features)
-        return None if found is None else _checked_dense(found)
+        return None if features is None else _checked_dense(features)
 
     def _estimate(self, logits: torch.Tensor, structure: NDArray[np.float64] | None) -> Estimate:
         target = _outputs(logits, structure, sampled_rows(len(logits), _MOST_ROWS))
@@ -207,7 +226,9 @@ class Monitor:
         ]
 
     def _accuracy(self, probabilities: NDArray[np.float64], y: Any, name: str) -> float:
-        return float((probabilities.argmax(axis=1) == self._codes(_as_list(y), len(probabilities), name)).mean())
+        return float(
+            (probabilities.argmax(axis=1) == self._codes(plain_labels(y, name), len(probabilities), name)).mean()
+        )
 
     def _codes(self, labels: list[Any], num_rows: int, name: str) -> NDArray[np.int64]:
         if len(labels) != num_rows:
@@ -228,10 +249,6 @@ def _checked_dense(features: Any) -> NDArray[np.float64]:
             "dense features (features=...), such as one with TruncatedSVD"
         )
     return np.asarray(features)
-
-
-def _as_list(labels: Any) -> list[Any]:
-    return list(labels.tolist()) if hasattr(labels, "tolist") else list(labels)
 
 
 def _outputs(logits: torch.Tensor, structure: NDArray[np.float64] | None, rows: NDArray[np.int64]) -> Outputs:

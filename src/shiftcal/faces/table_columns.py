@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.target.drift import Column
-
-TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
-
-
-def read_table(path: Path) -> Any:
-    """A file as a pandas frame.
-
-    Raises:
-        DataUnavailableError: there is no such file.
-        InvalidInputError: it is no table.
-    """
-    pandas = _pandas()
-    if not path.is_file():
-        raise DataUnavailableError(f"no table at {str(path)!r}")
-    if not path.name.lower().endswith(TABLE_SUFFIXES):
-        raise InvalidInputError(f"expected a table that ends in {', '.join(TABLE_SUFFIXES)}, got {path.name!r}")
-    try:
-        return pandas.read_parquet(path) if path.suffix.lower() == ".parquet" else pandas.read_csv(path)
-    except (ValueError, OSError) as error:
-        raise InvalidInputError(f"{str(path)!r} can't be read as a table: {error}") from error
-
-
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise MissingDependencyError("monitoring tables in files", "pandas", "tables") from None
-    return pandas
 
 
 def is_frame(inputs: Any) -> bool:

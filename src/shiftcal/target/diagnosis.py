@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from shiftcal.target.input_checks import InputChecks
+
 # Domain AUC of outputs below which the target is called like the source.
 _ALIKE = 0.55
 # Share of rows outside the source's support from which on that is said first of all.
@@ -94,6 +96,10 @@ class Diagnosis:
     """Whether source rows were held out; else rows that were trained on stood for them."""
     before_adaptation: float | None = None
     """The accuracy that was expected before adaptation, where it still has a say."""
+    inputs: InputChecks | None = None
+    """The columns of the inputs against those of the source, where inputs are a table."""
+    looked_at: str | None = None
+    """What structure was looked for in, in words, where that was chosen by itself."""
 
     @property
     def domain_auc(self) -> float | None:
@@ -111,9 +117,20 @@ class Diagnosis:
         if self.half_width is None:
             return None
         low, high = self.accuracy - self.half_width, self.accuracy + self.half_width
-        if self.witnesses is not None and self.witnesses.novelty >= _MUCH_OUTSIDE:
-            low = min(low, self.accuracy * (1 - self.witnesses.novelty))
+        if self.is_outside:
+            low = min(low, self.accuracy * (1 - self.outside_share))
         return max(low, 0.0), min(high, 1.0)
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether so much of the target lies outside of the source that intervals must say so."""
+        return self.outside_share >= _MUCH_OUTSIDE or (self.inputs is not None and bool(self.inputs.findings))
+
+    @property
+    def outside_share(self) -> float:
+        """Of the target's rows, those outside of anything that the source has: by the structure, or by a column."""
+        novelty = 0.0 if self.witnesses is None else self.witnesses.novelty
+        return max(novelty, 0.0 if self.inputs is None else self.inputs.affected_share)
 
     def moved_to(self, accuracy: float) -> Diagnosis:
         """The same with another estimate; what it was moved by is not known any better than that."""
@@ -122,7 +139,7 @@ class Diagnosis:
 
     def kind_of_shift(self) -> str:
         """none, prior, part, covariate or outside, in words of the verdict."""
-        if self.witnesses is not None and self.witnesses.novelty >= _MUCH_OUTSIDE:
+        if self.outside_share >= _MUCH_OUTSIDE:
             return "outside"
         if self.prior_shift is not None and self.prior_shift.explains:
             return "prior"
@@ -135,17 +152,21 @@ class Diagnosis:
         expected = f"Accuracy to be expected on the target, found without its labels: {self.accuracy:.1%}"
         if self.interval is not None:
             expected += " (90 % interval: {:.1%} to {:.1%})".format(*self.interval)
-        return " ".join(part for part in (f"{expected}.", self._shift(), self._basis()) if part)
+        odd = "" if self.inputs is None else self.inputs.verdict()
+        parts = (odd, f"{expected}.", self._shift(), self._basis(), self._looked_at())
+        return " ".join(part for part in parts if part)
 
     def _shift(self) -> str:
         seen = self.witnesses
         if seen is None:
             return ""
         if self.kind_of_shift() == "outside":
+            if self.inputs is not None and self.inputs.findings:
+                return ""  # the verdict begins with it
             return (
-                f"{seen.novelty:.0%} of the target lies outside of anything that the source has: nothing bounds the "
-                "error there, and no estimate can be relied on. Look at these inputs (units, order of columns, "
-                "noise), or label some of them."
+                f"{self.outside_share:.0%} of the target lies outside of anything that the source has: nothing "
+                "bounds the error there, and no estimate can be relied on. Look at these inputs (units, order of "
+                "columns, noise), or label some of them."
             )
         return {
             "prior": "Other classes are frequent on it; beside that, it looks as the source does.",
@@ -153,6 +174,14 @@ class Diagnosis:
             "part": f"About {self.shifted_share:.0%} of its rows have shifted, the rest are as on the source.",
             "covariate": "Its inputs have shifted, within what the source has.",
         }[self.kind_of_shift()]
+
+    def _looked_at(self) -> str:
+        if self.looked_at is None:
+            return ""
+        if self.witnesses is None or self.witnesses.cluster_agreement is None:
+            return "Looked at: what the model says, alone."
+        firm = "form clusters there" if self.cluster_reliability >= 0.5 else "form no clear clusters there"
+        return f"Looked at: {self.looked_at}; classes {firm}."
 
     def _basis(self) -> str:
         seen = self.witnesses
@@ -259,7 +288,7 @@ class TargetFindings:
             prior = values.pop("prior_shift")
             found["prior_distance"] = None if prior is None else prior["distance"]
             # The metrics of the run have the mean confidence after scaling.
-            for name in ("mean_confidence", "has_held_out", "half_width"):
+            for name in ("mean_confidence", "has_held_out", "half_width", "inputs", "looked_at"):
                 values.pop(name)
             found |= values.pop("witnesses") or {}
             found |= values
@@ -269,8 +298,9 @@ class TargetFindings:
 
 
 def _diagnosis_from_plain(plain: Mapping[str, Any]) -> Diagnosis:
-    seen, prior = plain.get("witnesses"), plain.get("prior_shift")
+    seen, prior, inputs = (plain.get(name) for name in ("witnesses", "prior_shift", "inputs"))
     parts = {
+        "inputs": None if inputs is None else InputChecks.from_plain(inputs),
         "witnesses": None if seen is None else Witnesses(**seen),
         "prior_shift": None if prior is None else PriorShift(**{**prior, "frequencies": tuple(prior["frequencies"])}),
     }

@@ -87,6 +87,10 @@ class Estimate:
             "verdict": self.verdict,
             "kind_of_shift": self.kind_of_shift,
             "shifted_share": self.shifted_share,
+            "looked_at": self.diagnosis.looked_at,
+            "odd_inputs": []
+            if self.diagnosis.inputs is None
+            else [asdict(f) for f in self.diagnosis.inputs.findings],
             "metrics": {name: asdict(metric) for name, metric in self.metrics.items()},
             "classes": [str(label) for label in self.classes],
             "class_frequencies": None if prior is None else list(prior.frequencies),

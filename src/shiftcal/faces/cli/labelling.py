@@ -35,15 +35,15 @@ def declare_label(parser: argparse.ArgumentParser) -> None:
 
 def label_command(arguments: argparse.Namespace) -> None:
     """`shiftcal label`."""
-    from shiftcal.faces.table_columns import read_table
+    from shiftcal.data.table_files import read_table_file
 
     if (arguments.out is None) == (arguments.answers is None):
         raise InvalidInputError("expected either a file for the rows to label (--out) or one with labels (--answers)")
-    reference, target = read_table(arguments.reference), read_table(arguments.target)
+    reference, target = read_table_file(arguments.reference), read_table_file(arguments.target)
     roles = told_roles(arguments, reference)
     plan = _plan(reference, target, roles, arguments.seed)
     if arguments.answers is not None:
-        found = plan.estimate(_answers(read_table(arguments.answers), plan, roles))
+        found = plan.estimate(_answers(read_table_file(arguments.answers), plan, roles))
         print(json.dumps(asdict(found), indent=2) if arguments.json else found)
         return
     rows = plan.order[: arguments.budget]
@@ -68,8 +68,10 @@ def _plan(reference: Any, target: Any, roles: TableRoles, seed: int) -> LabelPla
     calibrated = ShiftCalibrator(
         roles.model, features=(lambda frame: encoder.encoded(columns.of(frame))) if roles.features else "none"
     )
-    calibrated.fit(reference, reference[roles.label], target)
-    return rank_for_labelling(calibrated, target, seed=seed)
+    # The reference has labels, and the target need not have them.
+    shared = [*roles.model.columns, *roles.features]
+    calibrated.fit(reference[shared], reference[roles.label], target[shared])
+    return rank_for_labelling(calibrated, target[shared], seed=seed)
 
 
 def _write(target: Any, rows: Any, label: str, path: Path) -> None:

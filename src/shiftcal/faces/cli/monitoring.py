@@ -70,16 +70,16 @@ def monitor_command(arguments: argparse.Namespace) -> int:
     """`shiftcal monitor`: 0, or 1 if a batch of this call or the newest on record has an alarm."""
     from shiftcal.core.files import check_writable_folder
     from shiftcal.core.progress import progress_bar
+    from shiftcal.data.table_files import read_table_file
     from shiftcal.faces.batches import table_batches
     from shiftcal.faces.monitor import FEWEST_ROWS, Monitor
-    from shiftcal.faces.table_columns import read_table
     from shiftcal.runs.monitor_log import MonitorLog, ReferenceCard
     from shiftcal.runs.reporting.monitor_page import write_monitor_page
 
     for path in (arguments.report, arguments.state):
         if path is not None:
             check_writable_folder(path.absolute().parent)
-    reference = read_table(arguments.reference)
+    reference = read_table_file(arguments.reference)
     roles = told_roles(arguments, reference)
     monitor = Monitor(
         roles.model,

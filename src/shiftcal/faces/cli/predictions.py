@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli.arguments import (
@@ -14,6 +16,9 @@ from shiftcal.faces.cli.arguments import (
     declare_table_columns,
     print_metrics,
 )
+
+if TYPE_CHECKING:
+    from shiftcal.faces.file_calibration import PredictionFiles
 
 
 def declare_predict(parser: argparse.ArgumentParser) -> None:
@@ -90,57 +95,89 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
 
 def _declare_predictions(parser: argparse.ArgumentParser, *, required: bool) -> None:
     """Arguments for what a model said of both domains."""
-    table = "a .csv, .npz or .parquet table with columns probability_<class>"
+    table = "a table (csv of any separator, .csv.gz, .tsv, .parquet, .npz) with a column for each class"
     parser.add_argument(
         "--source",
         type=Path,
         required=required,
         metavar="FILE",
-        help=f"what the model says of labelled source rows, best of rows it was not trained on: {table} and label",
+        help=f"what the model says of labelled source rows, best of rows it was not trained on: {table}, and labels",
     )
     parser.add_argument(
         "--target", type=Path, required=required, metavar="FILE", help=f"what it says of the target: {table}"
+    )
+    parser.add_argument(
+        "--columns",
+        metavar="CLASS=COLUMN,...",
+        help="which column holds which class; one alone is the score of that class of a binary model; by default "
+        "probability_<class>, or a guess that is said",
+    )
+    parser.add_argument("--label", metavar="COLUMN", help="the column of labels; by default label, or a guess")
+    parser.add_argument(
+        "--scale",
+        choices=("auto", "probabilities", "percent", "logits"),
+        default="auto",
+        help="what the numbers are: probabilities, percent or logits; by default a guess that is said",
     )
     features = "features of the same rows, such as embeddings: an .npy file or any spec; makes it much better"
     parser.add_argument("--source-features", metavar="SPEC", help=features)
     parser.add_argument("--target-features", metavar="SPEC", help="the same for the target")
 
 
-def _read_predictions(arguments: argparse.Namespace) -> tuple[Any, ...]:
-    """Source, target and features, as `calibrate_predictions` takes them."""
+def _prediction_files(arguments: argparse.Namespace) -> PredictionFiles:
     from shiftcal.data.specs import load_features
-    from shiftcal.runs.prediction_tables import read_prediction_table
+    from shiftcal.faces.file_calibration import PredictionFiles
+    from shiftcal.runs.prediction_columns import ColumnChoice
 
-    tables = [read_prediction_table(path) for path in (arguments.source, arguments.target)]
     features = [
         None if spec is None else load_features(spec)
         for spec in (arguments.source_features, arguments.target_features)
     ]
-    return *tables, *features
+    choice = ColumnChoice(arguments.columns, arguments.label, arguments.scale)
+    return PredictionFiles(arguments.source, arguments.target, features[0], features[1], choice)
 
 
 def declare_calibrate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `calibrate`."""
     _declare_predictions(parser, required=True)
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="a .csv, .npz or .parquet file")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the table of the target with calibrated columns beside its own: .csv, .csv.gz, .parquet or .npz",
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a page: what to expect, and pictures")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def calibrate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal calibrate`."""
     from shiftcal.core.files import check_writable_folder
-    from shiftcal.faces.calibrator import calibrate_predictions
-    from shiftcal.runs.evaluation import evaluate
-    from shiftcal.runs.prediction_tables import check_export_path, export_predictions
+    from shiftcal.faces.file_calibration import calibrate_files
 
-    check_export_path(arguments.out)
-    check_writable_folder(arguments.out.absolute().parent)
-    source, target, *features = _read_predictions(arguments)
-    calibrated, diagnosis = calibrate_predictions(source, target, *features)
-    export_predictions(calibrated, arguments.out)
-    if target.labels is not None:
-        print_metrics({"target as given": evaluate(target), "target calibrated": evaluate(calibrated)})
-    print(diagnosis.verdict())
-    print(f"{len(calibrated)} predictions: {arguments.out}")
+    for path in filter(None, (arguments.out, arguments.report)):
+        check_writable_folder(path.absolute().parent)
+    found = calibrate_files(_prediction_files(arguments), arguments.out)
+    if arguments.report is not None:
+        from shiftcal.faces.calibration_report import write_calibration_report
+
+        write_calibration_report(found.fitted, arguments.report)
+    _say(found.notes)
+    if arguments.json:
+        print(json.dumps(found.as_plain(), indent=2))
+        return
+    print_metrics(found.metrics)
+    print(found.fitted.verdict())
+    print(f"{found.fitted.num_target_rows} predictions: {arguments.out}")
+    if arguments.report is not None:
+        print(f"report: {arguments.report}")
+
+
+def _say(notes: Sequence[str]) -> None:
+    """What was guessed, beside the output proper."""
+    for note in notes:
+        print(f"shiftcal: {note}", file=sys.stderr)
 
 
 def declare_estimate(parser: argparse.ArgumentParser) -> None:
@@ -156,7 +193,7 @@ def declare_estimate(parser: argparse.ArgumentParser) -> None:
 
 def estimate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal estimate`."""
-    from shiftcal.faces.calibrator import estimate_predictions
+    from shiftcal.faces.file_calibration import fit_files
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
@@ -172,7 +209,9 @@ def estimate_command(arguments: argparse.Namespace) -> None:
         model = load_model(RunFolder(arguments.run_folder).checkpoint)
         found = model.estimate(load_domain_for(model, arguments.data, download=arguments.download).inputs)
     else:
-        found = estimate_predictions(*_read_predictions(arguments))
+        fitted, columns = fit_files(_prediction_files(arguments))
+        _say(columns.notes)
+        found = fitted.target_estimate()
     if arguments.json:
         print(json.dumps(found.as_plain(), indent=2))
         return
