@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from pathlib import Path
 
 SPEC_HELP = "a folder, an image list, an npz/npy file or a catalog name (`shiftcal list datasets`)"
 
@@ -32,6 +34,14 @@ def declare_learning_curve(parser: argparse.ArgumentParser) -> None:
 def declare_download(parser: argparse.ArgumentParser) -> None:
     """`--download`."""
     parser.add_argument("--download", action="store_true", help="fetch catalog data sets that are absent")
+
+
+def files_of_spec(spec: str | None) -> list[Path]:
+    """The file that a spec may name, whatever it says of what is in it."""
+    if spec is None:
+        return []
+    plain = re.sub(r"^unlabell?ed:", "", spec)
+    return [Path(plain), Path(re.sub(r"(\.npz)[:#].*", r"\1", plain, flags=re.IGNORECASE))]
 
 
 def positive(text: str) -> int:

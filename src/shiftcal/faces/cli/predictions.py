@@ -11,6 +11,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_download,
+    files_of_spec,
     print_metrics,
 )
 
@@ -25,7 +26,7 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
 
 def predict_command(arguments: argparse.Namespace) -> None:
     """`shiftcal predict`."""
-    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.runs.evaluation import predict_domain
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.prediction_tables import check_export_path, export_predictions
@@ -33,6 +34,7 @@ def predict_command(arguments: argparse.Namespace) -> None:
     from shiftcal.training.fitted_model import load_model
 
     check_export_path(arguments.out)
+    check_not_an_input(arguments.out, [*files_of_spec(arguments.data), *arguments.run_folder.rglob("*.npz")])
     check_writable_folder(arguments.out.absolute().parent)
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
     domain = load_domain_for(model, arguments.data, download=arguments.download)
@@ -109,15 +111,17 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
 
 def calibrate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal calibrate`."""
-    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.faces.calibrator import calibrate_predictions
     from shiftcal.runs.evaluation import evaluate
     from shiftcal.runs.prediction_tables import check_export_path, export_predictions
 
     check_export_path(arguments.out)
+    features = [*files_of_spec(arguments.source_features), *files_of_spec(arguments.target_features)]
+    check_not_an_input(arguments.out, [arguments.source, arguments.target, *features])
     check_writable_folder(arguments.out.absolute().parent)
-    source, target, *features = _read_predictions(arguments)
-    calibrated, diagnosis = calibrate_predictions(source, target, *features)
+    source, target, *inputs = _read_predictions(arguments)
+    calibrated, diagnosis = calibrate_predictions(source, target, *inputs)
     export_predictions(calibrated, arguments.out)
     if target.labels is not None:
         print_metrics({"target as given": evaluate(target), "target calibrated": evaluate(calibrated)})
