@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test setup lint types unit format clean
+.PHONY: demo test setup lint types unit crash format clean
 
 demo: setup
 	$(BIN)/shiftcal demo --out demo-results
@@ -30,6 +30,10 @@ types: setup
 
 unit: setup
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# All crash points, which takes a quarter of an hour; the tests try a few.
+crash: setup
+	$(BIN)/python benchmarks/crash_points.py
 
 format: setup
 	$(BIN)/ruff check --fix .
