@@ -110,7 +110,7 @@ def count_points(act: Callable[[int], None]) -> None:
     here, numbers, fsync = str(Path.cwd()), itertools.count(), os.fsync
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        path = arguments[0] if arguments else None
+        path: Any = arguments[0] if arguments else None
         if event == "open":
             opened_for_writing = isinstance(path, (str, bytes, os.PathLike)) and arguments[2] & _WRITING
             if opened_for_writing and os.path.abspath(os.fsdecode(path)).startswith(here):  # noqa: PTH100
@@ -118,11 +118,11 @@ def count_points(act: Callable[[int], None]) -> None:
         elif event in _EVENTS and (isinstance(path, int) or os.path.abspath(os.fsdecode(path)).startswith(here)):  # noqa: PTH100
             act(next(numbers))
 
-    def watched_fsync(descriptor: int) -> None:
+    def watched_fsync(descriptor: Any) -> None:
         act(next(numbers))
         fsync(descriptor)
 
-    os.fsync = watched_fsync
+    os.fsync = watched_fsync  # type: ignore[assignment]
     sys.addaudithook(watch)
 
 
@@ -289,16 +289,12 @@ def prepare(place: Path, scenarios: Sequence[str]) -> None:
     np.savez(place / "data.npz", s_x=inputs, s_y=labels, t_x=inputs + 1, t_y=labels)
     MODEL.fit(inputs, labels, inputs + 1).save(place / "model")
     # Drawing would take most of the time; the file is written as ever.
-    page.render_page = _undrawn
+    page.render_page = lambda runs, title, table, curves: "drawn elsewhere"  # noqa: ARG005
     # Loads what commands load when they are called, which each process would else do for itself.
     work_in(place / "first", place / "data.npz")
     with contextlib.redirect_stdout(io.StringIO()):
         for name in scenarios:
             SCENARIOS[name].first()
-
-
-def _undrawn(*_: object) -> str:
-    return "drawn elsewhere"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -88,7 +88,7 @@ def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_n
 
 
 def full_disk_in_torch(path: Path) -> None:
-    class Full(io.RawIOBase):
+    class Full(io.BytesIO):
         write = no_space
 
     with written_whole(path):
