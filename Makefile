@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test setup lint types unit fuzz format clean
+.PHONY: demo test setup lint types unit fuzz crash format clean
 
 demo: setup
 	$(BIN)/shiftcal demo --out demo-results
@@ -35,6 +35,10 @@ unit: setup
 CASES ?= 10000
 fuzz: setup
 	FUZZ_CASES=$(CASES) $(BIN)/pytest -n 2 tests/fuzz
+
+# All crash points, which takes a quarter of an hour; the tests try a few.
+crash: setup
+	$(BIN)/python benchmarks/crash_points.py
 
 format: setup
 	$(BIN)/ruff check --fix .

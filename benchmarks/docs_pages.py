@@ -74,6 +74,12 @@ def written(rows: list[Row], metrics: Mapping[str, str]) -> str:
     return " | ".join(MISSING if math.isnan(value) else f"{value:.3f}" for value in values)
 
 
+def crash_table(rows: list[Row]) -> str:
+    """One line per way to fail: how often, and what became of it."""
+    lines = ["| | times | resumed | identical | nothing left over |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row.values())} |" for row in rows)])
+
+
 def method_table(rows: list[Row], metrics: Mapping[str, str] = CALIBRATION_METRICS) -> str:
     """One line per method: how many tasks and seeds, and the means."""
     lines = ["| method | tasks | seeds | " + " | ".join(metrics.values()) + " |", "|---" * (3 + len(metrics)) + "|"]
@@ -233,6 +239,7 @@ def main(arguments: list[str]) -> int:
             "tasks": task_table(adaptation, COMPARED, "accuracy"),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
+        "reliability.md": {"crashes": crash_table(read("crashes/results.csv"))},
         "semi_supervised.md": {
             "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),
             "tasks": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "accuracy"),

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from shiftcal import AdaptiveClassifier
 from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, ShiftcalError, UserCodeError
+from shiftcal.core.seals import written_sealed
 from shiftcal.faces.cli import main
 from shiftcal.training.checkpoint import FORMAT_VERSION
 
@@ -98,7 +99,8 @@ def change_checkpoint(change: Callable[[dict[str, Any]], None]) -> Callable[[Pat
     def changed(path: Path) -> None:
         content = torch.load(path, weights_only=True)
         change(content)
-        torch.save(content, path)
+        with written_sealed(path) as stream:
+            torch.save(content, stream)
 
     return changed
 
@@ -107,6 +109,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "other_version": change_checkpoint(lambda content: content.update(format_version=99)),
     "unfinished": change_checkpoint(lambda content: content.update(training={"epoch": 1})),
     "no_model": change_checkpoint(lambda content: content.pop("model")),
+    "odd_model": change_checkpoint(lambda content: content.update(model={"recipe": {"method": 3}})),
+    "odd_weights": change_checkpoint(lambda content: content["model"].update(network={"a": torch.zeros(1)})),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:3000]),
     "no_bytes": lambda path: path.write_bytes(b""),
     "words": lambda path: path.write_text("hello"),
@@ -320,6 +324,8 @@ BAD_RUNS = {
     "other_version": ["format 99", f"format {FORMAT_VERSION}", "train again"],
     "unfinished": ["not finished", "--resume"],
     "no_model": ["holds no model"],
+    "odd_model": ["does not fit its own configuration"],
+    "odd_weights": ["does not fit its own configuration"],
     "cut": ["damaged"],
     "no_bytes": ["damaged"],
     "words": ["damaged"],

@@ -190,7 +190,30 @@ def test_saving_over_other_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="holds other files"):
         classifier.save(tmp_path)
     classifier.save(tmp_path / "run")
-    classifier.save(tmp_path / "run")
+
+
+def test_another_model_is_replaced_only_if_that_is_asked_for(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    first, second = (small(epochs=1, random_state=seed).fit(X, X[:, 0] > 0) for seed in (0, 1))
+    first.save(tmp_path)
+    results = (tmp_path / "metrics.json", tmp_path / "report.html")
+    for path in results:
+        path.touch()
+    with pytest.raises(OutputError, match=r"already holds a model; .* overwrite=True"):
+        second.save(tmp_path)
+    assert all(path.exists() for path in results)
+    assert np.array_equal(AdaptiveClassifier.load(tmp_path).predict_proba(X), first.predict_proba(X))
+    second.save(tmp_path, overwrite=True)
+    assert np.array_equal(AdaptiveClassifier.load(tmp_path).predict_proba(X), second.predict_proba(X))
+    assert not any(path.exists() for path in results)
+
+
+def test_a_model_that_can_not_be_saved_leaves_nothing(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    classifier = small(epochs=1).fit(X, [frozenset({int(value > 0)}) for value in X[:, 0]])
+    with pytest.raises(InvalidInputError, match="can't be saved"):
+        classifier.save(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from PIL import Image
 
 from shiftcal import __version__
 from shiftcal.calibrators import CALIBRATORS
+from shiftcal.core.folder_lock import LOCK_FILE
 from shiftcal.core.options import option_names
 from shiftcal.data.catalog.registry import CATALOG
 from shiftcal.faces.cli import COMMANDS, main
@@ -109,6 +110,7 @@ class TestFit:
         for run in ("run", "picture_run"):
             assert files_of(Path(run)) == {
                 "config.yaml",
+                "fingerprints.json",
                 "card.json",
                 "history.jsonl",
                 "checkpoint.pt",
@@ -190,6 +192,21 @@ class TestRun:
         assert config["calibrator_options"] == {"num_bins": 3}
         assert config["training"]["epochs"] == 1
         assert config["method_options"]["learning_rate"] == 0.01
+
+    def test_a_configuration_of_the_users_is_never_the_place_of_the_run(
+        self, capsys: Capture, place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("mine").mkdir()
+        text = f"source: {place}/source.npz\nmethod: source-only  # as agreed\ntraining: {{epochs: 1}}\n"
+        Path("mine/config.yaml").write_text(text)
+        for left_by_a_killed_run in (False, True):
+            if left_by_a_killed_run:
+                Path("mine", LOCK_FILE).touch()
+            for line in ("run mine/config.yaml --out mine", "run mine/config.yaml --out mine --resume"):
+                assert main(line.split()) == 2
+                assert "is an input of this command and would be lost" in capsys.readouterr().err
+                assert Path("mine/config.yaml").read_text() == text
 
 
 class TestPredict:
@@ -278,6 +295,20 @@ def test_calibrate_needs_source_labels(capsys: Capture) -> None:
     assert main(line.split()) == 2
     assert "a column 'label'" in capsys.readouterr().err
     assert not Path("out.csv").exists()
+
+
+def test_no_command_writes_over_what_it_reads(capsys: Capture) -> None:
+    succeed("predict run --data source.npz --out in.csv", capsys)
+    before = {path: path.read_bytes() for path in map(Path, ("in.csv", "inputs.npy", "source.npz"))}
+    for line in (
+        "calibrate --source in.csv --target unlabelled.csv --out in.csv",
+        "calibrate --source unlabelled.csv --target in.csv --out ./in.csv",
+        "predict run --data source.npz#x=x --out source.npz",
+        "predict run --data source.npz --out run/predictions/target.npz",
+    ):
+        assert main(line.split()) == 2
+        assert "is an input of this command and would be lost; choose another --out" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_compare_and_report(capsys: Capture) -> None:

@@ -220,7 +220,7 @@ def test_other_formats_out(out: str, expected: np.ndarray, capsys: Capture) -> N
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("--source source.csv --target target.csv --out target.csv", "is one of the files given"),
+        ("--source source.csv --target target.csv --out target.csv", "is an input of this command"),
         ("--source source.csv --target target.csv --out out.doc", "ends in"),
         ("--source target.csv --target target.csv --out out.csv", "a column 'label'"),
         ("--source source.csv --target other.csv --out out.csv", "expected a column 'probability_hen'"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from shiftcal.core.errors import InvalidInputError, OutputError, UnknownNameError
+from shiftcal.core.folder_lock import folder_lock
 from shiftcal.runs.comparison import (
     ComparisonPlan,
     Contender,
@@ -40,7 +41,7 @@ def reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunContents]:
     monkeypatch.chdir(place)
     shown: list[RunContents] = []
 
-    def write_report(runs: Sequence[RunContents], path: Path, *, title: str, table: object, curves: object) -> None:
+    def write_report(runs: Sequence[RunContents], path: Path, *, title: str, **_: object) -> None:
         shown.extend(runs)
         path.write_text(title)
 
@@ -200,6 +201,24 @@ class TestRunning:
                 plan().config(plan().tasks[0], Contender("source-only", "histogram", (), ("num_bins=3",)), 0), by_hand
             )
         assert times_of_cells(finished) == before
+
+    def test_cells_of_other_data_are_refused(self, finished: Path) -> None:
+        before, near = times_of_cells(finished), Path("near.npz").read_bytes()
+        with np.load("near.npz") as arrays:
+            changed = {"x": arrays["x"], "y": np.roll(arrays["y"], 1)}
+        np.savez("near.npz", **changed)
+        try:
+            with pytest.raises(
+                OutputError, match=r"the target data 'near\.npz' has other content than when the run in"
+            ):
+                run_comparison(plan(), finished)
+        finally:
+            Path("near.npz").write_bytes(near)
+        assert times_of_cells(finished) == before
+
+    def test_a_second_process_is_refused(self, finished: Path) -> None:
+        with folder_lock(finished), pytest.raises(OutputError, match="is in use by process"):
+            run_comparison(plan(), finished)
 
     def test_several_processes_give_the_same_numbers(self, finished: Path) -> None:
         alone = plan(tasks=(Task("source.npz", "far.npz"),), num_seeds=1)

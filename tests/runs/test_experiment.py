@@ -11,6 +11,7 @@ import torch
 import yaml
 
 from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, TrainingInterrupted
+from shiftcal.core.folder_lock import folder_lock
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.runs.config import RunConfig, read_config
 from shiftcal.runs.experiment import read_contents, report_run, run_experiment
@@ -21,6 +22,7 @@ from shiftcal.training.fitted_model import load_model
 
 FILES = {
     "config.yaml",
+    "fingerprints.json",
     "card.json",
     "history.jsonl",
     "checkpoint.pt",
@@ -265,6 +267,51 @@ class TestResuming:
         with pytest.raises(OutputError, match=f"was made with another .*{next(iter(changes))[:6]}|another epochs: 3"):
             run_experiment(config(**changes), Path("run"), resume=True)
         assert Path("run/config.yaml").read_text() == before
+
+    @pytest.mark.parametrize("what", ["source", "target", "held"])
+    def test_refuses_data_of_other_content(self, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        chosen = config(test="held.npz")
+        with monkeypatch.context() as patch:
+            patch.setattr(RunFolder, "write_history", InterruptedAfterAnEpoch())
+            with pytest.raises(TrainingInterrupted):
+                run_experiment(chosen, Path("run"))
+        with np.load(f"{what}.npz") as arrays:
+            changed = {"x": arrays["x"].copy(), "y": arrays["y"]}
+        whole = Path(f"{what}.npz").read_bytes()
+        changed["x"][3, 1] += 1e-6
+        np.savez(f"{what}.npz", **changed)
+        name = "test" if what == "held" else what
+        with pytest.raises(OutputError, match=rf"the {name} data '{what}\.npz' has other content"):
+            run_experiment(chosen, Path("run"), resume=True)
+        Path(f"{what}.npz").write_bytes(whole)
+        os.utime(f"{what}.npz")
+        folder = run_experiment(chosen, Path("run"), resume=True)
+        np.savez(f"{what}.npz", **changed)
+        with pytest.raises(OutputError, match="has other content"):  # of a finished run, too
+            run_experiment(chosen, folder.path, resume=True)
+
+    @pytest.mark.parametrize("content", [b"", b"words"])
+    @pytest.mark.parametrize("name", ["checkpoint.pt", "predictions/target.npz", "card.json", "metrics.json"])
+    def test_a_damaged_run_is_not_taken_for_a_finished_one(self, name: str, content: bytes) -> None:
+        folder = run_experiment(config(training={"epochs": 1}), Path("run"))
+        (folder.path / name).write_bytes(content)
+        with pytest.raises((CheckpointError, InvalidInputError), match=f"{Path(name).name}'.*(damaged|no checksum)"):
+            run_experiment(config(training={"epochs": 1}), Path("run"), resume=True)
+
+    def test_a_changed_configuration_file_is_found(self) -> None:
+        folder = run_experiment(config(method="source-only"), Path("run"))
+        written = folder.read_config()
+        folder.write_config({**written, "training": {**written["training"], "epochs": 7}})
+        with pytest.raises(OutputError, match="is not the configuration of the model"):
+            run_experiment(read_config(folder.config), Path("run"), resume=True)
+        folder.write_config({**written, "fallback": False})
+        with pytest.raises(OutputError, match=r"the configuration file 'run/config\.yaml' has other content"):
+            run_experiment(read_config(folder.config), Path("run"), resume=True)
+
+    def test_is_refused_while_another_process_is_at_it(self) -> None:
+        folder = run_experiment(config(training={"epochs": 1}), Path("run"))
+        with folder_lock(folder.path), pytest.raises(OutputError, match="is in use by process"):
+            run_experiment(config(training={"epochs": 1}), Path("run"), resume=True)
 
     def test_allows_what_has_no_influence(self) -> None:
         folder = run_experiment(config(), Path("run"))

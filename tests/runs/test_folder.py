@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, OutputError
+from shiftcal.core.folder_lock import LOCK_FILE
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
@@ -34,9 +35,7 @@ def test_a_run_is_started_by_its_checkpoint_and_finished_by_its_metrics(tmp_path
     folder = RunFolder(tmp_path / "run")
     assert (folder.is_started, folder.is_finished) == (False, False)
     folder.write_config({"source": "a"})
-    # Killed before its first checkpoint: nothing to resume, nothing in the way of another run.
     assert (folder.is_started, folder.is_finished) == (False, False)
-    folder.check_no_other_files()
     folder.checkpoint.touch()
     assert (folder.is_started, folder.is_finished) == (True, False)
     folder.write_metrics({"target": {"accuracy": 1.0}})
@@ -64,7 +63,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     config = {"source": "größe/a", "target": None, "training": {"learning_rate": 1e-5, "epochs": None}}
     history = [{"epoch": 1.0, "task_loss": 1 / 3}, {"epoch": 2.0, "task_loss": 1e-9}]
-    metrics = {"source": {"accuracy": 1 / 3, "aurc": None}, "target": {}}
+    metrics: dict[str, dict[str, float | None]] = {"source": {"accuracy": 1 / 3, "aurc": None}, "target": {}}
     folder.write_config(config)
     folder.write_history(history)
     folder.write_metrics(metrics)
@@ -97,9 +96,50 @@ def test_remains_of_a_run_without_checkpoint_are_in_nobodys_way(tmp_path: Path) 
     folder.write_config({})
     folder.write_history([])
     folder.write_learning_curve([{"epoch": 1}])
+    (folder.path / LOCK_FILE).touch()
+    (folder.path / ".shiftcal-0123.partial.pt").touch()
     folder.check_no_other_files()
-    folder.withdraw()
+    folder.remove_remains()
+    assert sorted(path.name for path in folder.path.iterdir()) == [".shiftcal-0123.partial.pt", LOCK_FILE]
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "card.json", "notes.txt"])
+def test_files_that_no_run_left_are_the_users(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(OutputError, match=f"holds other files, such as '{name}'"):
+        RunFolder(tmp_path).check_no_other_files()
+
+
+def test_a_failure_without_checkpoint_leaves_nothing(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+
+    def interrupted(*files: Path) -> None:
+        with folder.nothing_left_on_failure():
+            folder.write_config({})
+            for path in files:
+                path.touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not folder.path.exists()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(folder.checkpoint)
+    assert folder.checkpoint.exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "{}", '{"source": 1, "target": {}}', "\udcff", "[" * 10_000])
+@pytest.mark.parametrize("what", ["config", "card", "history", "metrics", "findings"])
+def test_damaged_files_are_named(tmp_path: Path, what: str, content: str) -> None:
+    folder = RunFolder(tmp_path)
+    path = folder.card if what == "findings" else getattr(folder, what)
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    is_valid = (what, content) in {("config", "{}"), ("card", "{}"), ("history", ""), ("history", "{}")}
+    if is_valid or ("target" in content and what in ("config", "card")):
+        getattr(folder, f"read_{what}")()
+        return
+    with pytest.raises(InvalidInputError, match=f"{path.name}' is damaged"):
+        getattr(folder, f"read_{what}")()
 
 
 def test_a_learning_curve_is_a_result_of_its_model(tmp_path: Path) -> None:

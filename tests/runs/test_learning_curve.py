@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
+from shiftcal.core.folder_lock import LOCK_FILE
 from shiftcal.runs.config import RunConfig
 from shiftcal.runs.experiment import read_contents, report_run, run_experiment
 from shiftcal.runs.folder import RunFolder
@@ -155,6 +156,7 @@ class TestResuming:
     def test_a_new_run_inherits_no_rows_of_a_killed_one(self) -> None:
         remains = RunFolder(Path("run"))
         remains.write_config({})
+        (remains.path / LOCK_FILE).touch()
         remains.write_learning_curve([{"epoch": 9, "accuracy": 1.0}])
         run("run", learning_curve=False)
         assert not remains.learning_curve.exists()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import sys
@@ -155,20 +154,16 @@ def test_absent_predictions(tmp_path: Path) -> None:
         load_predictions(tmp_path / "target.npz")
 
 
-def test_wherever_a_file_is_cut_off_or_altered_the_error_is_ours(tmp_path: Path) -> None:
+def test_wherever_a_file_is_cut_off_or_altered_it_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.npz"
     save_predictions(make_predictions(labels=True), path)
     whole = path.read_bytes()
     damaged = [whole[:length] for length in range(0, len(whole), 37)]
-    damaged += [whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :] for at in range(0, len(whole), 7)]
-    num_read = 0
+    damaged += [whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :] for at in range(0, len(whole), 3)]
     for content in damaged:
         path.write_bytes(content)
-        # A change in what nobody reads, such as a time stamp, does no harm.
-        with contextlib.suppress(InvalidInputError):
+        with pytest.raises(InvalidInputError, match=r"p\.npz' is not a predictions file.*(damaged|no checksum)"):
             load_predictions(path)
-            num_read += 1
-    assert num_read < len(damaged) / 2
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

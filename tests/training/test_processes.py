@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,8 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shiftcal.core.folder_lock import folder_lock
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.predictions import load_predictions
+from shiftcal.training.checkpoint import load_checkpoint
 
 # Two processes of torch share two cores here.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
@@ -54,6 +57,53 @@ def test_two_processes_give_the_metrics_of_one(data: Path, tmp_path: Path) -> No
     curves = [RunFolder(tmp_path / name).read_learning_curve() for name in ("one", "two")]
     assert [row["epoch"] for row in curves[0]] == [1, 2, 3, 4, 5]
     assert curves[1] == [pytest.approx(row, abs=1e-4) for row in curves[0]]
+
+
+@pytest.mark.parametrize(
+    ("lost", "how"), [(1, signal.SIGSTOP), (0, signal.SIGKILL)], ids=["one hangs", "the first is killed"]
+)
+def test_a_lost_process_ends_the_others_and_the_run_can_be_resumed(
+    data: Path, tmp_path: Path, lost: int, how: signal.Signals
+) -> None:
+    many = fit_command(data, tmp_path / "run", "--set", "epochs=400", "--set", "process_timeout=10")
+    port = free_port()
+    processes = [start_rank(rank, port, many) for rank in (0, 1)]
+    try:
+        wait_for_epoch(tmp_path / "run" / "history.jsonl", 2)
+        processes[lost].send_signal(how)
+        started = time.monotonic()
+        _, said = processes[1 - lost].communicate(timeout=60)
+        assert time.monotonic() - started < 30
+        assert processes[1 - lost].returncode == 2
+        assert "has ended, or has not answered for 10 s (process_timeout)" in said
+        assert "Traceback" not in said
+        assert said.endswith("go on with --resume.\n")
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    done = len((tmp_path / "run" / "history.jsonl").read_text().splitlines())
+    content = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert 1 <= content["training"]["epoch"] <= done
+    with folder_lock(tmp_path / "run"):  # free, whoever was killed
+        pass
+
+
+def start_rank(rank: int, port: int, command: list[str]) -> subprocess.Popen[str]:
+    """One of two processes as torchrun starts them, without what torchrun does about those that end."""
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "test"}
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
+    environment = {**ENVIRONMENT, **place, **{name: str(number) for name, number in numbers.items()}}
+    return subprocess.Popen(
+        [sys.executable, *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def test_a_killed_run_resumes_to_the_same_result(data: Path, tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ class CheckpointError(ShiftcalError, RuntimeError):
     """A checkpoint is missing, damaged, of another version or of another configuration."""
 
 
+class ProcessLostError(ShiftcalError, RuntimeError):
+    """Another process of a distributed run has ended or does not answer."""
+
+
 class OutputError(ShiftcalError, OSError):
     """A result can't be written where it was asked for."""
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
-from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
+from shiftcal.core.files import DAMAGED_ARCHIVE
+from shiftcal.core.seals import opened_sealed, written_sealed
 from shiftcal.data.batches import PseudoLabels
 
 NOT_CHOSEN = -1
@@ -149,7 +150,7 @@ class LabelsOfEpoch:
 
 def save_pseudo_label_rounds(rounds: PseudoLabelRounds, path: Path) -> None:
     """Write a `.npz` that `load_pseudo_label_rounds` reads back without loss."""
-    with written_whole(path) as temporary, temporary.open("wb") as stream:
+    with written_sealed(path) as stream:
         np.savez_compressed(stream, allow_pickle=False, **rounds.arrays())
 
 
@@ -161,7 +162,7 @@ def load_pseudo_label_rounds(path: Path) -> PseudoLabelRounds:
         InvalidInputError: it is damaged or something else.
     """
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        with opened_sealed(path) as stream, np.load(stream, allow_pickle=False) as arrays:
             return PseudoLabelRounds(**arrays)
     except FileNotFoundError:
         raise DataUnavailableError(f"no pseudo-labels at {str(path)!r}; expected a file of a finished run") from None

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 from torch.utils.data import Dataset
 
-from shiftcal.core.errors import InvalidInputError, InvalidTypeError
+from shiftcal.core.errors import InvalidInputError, InvalidTypeError, OutputError
+from shiftcal.core.folder_lock import folder_lock
 from shiftcal.data.arrays import check_kind, encode_labels, inputs_from, labels_of_dataset
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
@@ -186,13 +187,27 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.estimate(self._inputs(X, "X"))
 
-    def save(self, path: str | Path) -> None:
-        """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write a run folder with configuration, versions, history and checkpoint; `shiftcal predict` takes it.
+
+        Args:
+            path: the folder, new or empty.
+            overwrite: whether it may be the folder of another model, which is replaced; its results are removed.
+
+        Raises:
+            OutputError: the folder holds something else, or another process is at work in it.
+        """
         check_is_fitted(self)
         folder = RunFolder(Path(path))
         folder.check_no_other_files()
-        folder.remove_results()
-        folder.write_model(self.model_)
+        with folder_lock(folder.path), folder.nothing_left_on_failure():
+            if folder.is_started:
+                if not overwrite:
+                    raise OutputError(
+                        f"{str(folder.path)!r} already holds a model; choose another folder, or pass overwrite=True"
+                    )
+                folder.remove_results()
+            folder.write_model(self.model_)
 
     @classmethod
     def load(cls, path: str | Path, *, backbone: nn.Module | None = None) -> AdaptiveClassifier:

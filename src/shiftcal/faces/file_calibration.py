@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.files import check_not_an_input
 from shiftcal.core.progress import progress_bar
 from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
 from shiftcal.faces.model_reader import SeenRows
@@ -70,8 +71,7 @@ def calibrate_files(files: PredictionFiles, out: Path) -> FileCalibration:
         OutputError: the table can't be written.
     """
     check_table_path(out)
-    if out.exists() and any(out.samefile(given) for given in (files.source, files.target) if given.exists()):
-        raise InvalidInputError(f"--out {str(out)!r} is one of the files given; choose another name")
+    check_not_an_input(out, [files.source, files.target])
     fitted, columns = fit_files(files)
     evaluated = RowSample(_MOST_EVALUATED)
     where, first = repr(str(files.target)), 0

@@ -1,6 +1,7 @@
 """The folder of a run: what is in it and where.
 
 config.yaml        the resolved configuration: data, method and every option
+fingerprints.json  of the content of the data and of what was asked for when the run began
 card.json          versions, seed, time, command
 history.jsonl      one line per epoch
 learning_curve.csv metrics of the test data after each epoch, where they were asked for
@@ -9,6 +10,8 @@ predictions/       source.npz (held-out part, or test data of the source) and ta
 pseudo_labels.npz  what self-training took as labelled in each round, and how much of it was right
 metrics.json       for source and target, where labels were given for evaluation
 report.html
+
+While a process has the folder, there is a lock file too.
 """
 
 from __future__ import annotations
@@ -18,18 +21,19 @@ import datetime
 import json
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError, OutputError
-from shiftcal.core.files import written_whole
+from shiftcal.core.errors import OutputError
+from shiftcal.core.files import is_temporary, written_whole
+from shiftcal.core.folder_lock import LOCK_FILE
 from shiftcal.data.encoders import Encoder
+from shiftcal.runs.text_files import as_numbers, read_json, read_yaml, reading, write_json, write_text, write_yaml
+from shiftcal.target.diagnosis import TargetFindings
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, FORMAT_VERSION
 from shiftcal.training.fitted_model import FittedModel
 
@@ -46,6 +50,11 @@ class RunFolder:
     def config(self) -> Path:
         """Resolved configuration."""
         return self.path / "config.yaml"
+
+    @property
+    def fingerprints(self) -> Path:
+        """Of the data and of the configuration."""
+        return self.path / "fingerprints.json"
 
     @property
     def card(self) -> Path:
@@ -107,11 +116,20 @@ class RunFolder:
         for path in self._left_without_checkpoint:
             path.unlink(missing_ok=True)
 
-    def withdraw(self) -> None:
-        """Leave nothing of a run that failed before its first checkpoint."""
-        self.remove_remains()
-        with suppress(OSError):  # not there, or it holds what is not ours
-            self.path.rmdir()
+    @contextmanager
+    def nothing_left_on_failure(self) -> Iterator[None]:
+        """Remove what a block that fails has written, unless there is a checkpoint to go on from.
+
+        The same command shall work once its input is mended.
+        """
+        try:
+            yield
+        except BaseException:
+            if not self.checkpoint.exists():
+                self.remove_remains()
+                with suppress(OSError):  # not there, or it holds what is not ours
+                    self.path.rmdir()
+            raise
 
     def remove_results(self) -> None:
         """Remove what was made of another model: predictions, pseudo-labels, learning curve, metrics and report."""
@@ -121,16 +139,24 @@ class RunFolder:
                 path.unlink()
 
     def check_no_other_files(self) -> None:
-        """Raise `OutputError` if the folder holds files, but no run."""
+        """Raise `OutputError` if the folder holds files, but no run.
+
+        Files of the names that a run has are its own where it was killed, which the lock tells that it left.
+        """
         if self.is_started or not self.path.is_dir():
             return
-        if any(path not in self._left_without_checkpoint for path in self.path.iterdir()):
-            raise OutputError(f"{str(self.path)!r} holds other files; choose a new or empty folder")
+        lock = self.path / LOCK_FILE
+        own = (lock, *self._left_without_checkpoint) if lock.exists() else ()
+        others = [path for path in self.path.iterdir() if path not in own and not is_temporary(path)]
+        if others:
+            raise OutputError(
+                f"{str(self.path)!r} holds other files, such as {min(others).name!r}; choose a new or empty folder"
+            )
 
     @property
     def _left_without_checkpoint(self) -> tuple[Path, ...]:
         """What a run leaves that was killed before its first checkpoint; nothing is lost with these files."""
-        return (self.config, self.history, self.learning_curve)
+        return (self.config, self.fingerprints, self.card, self.history, self.learning_curve)
 
     def write_model(
         self,
@@ -156,7 +182,11 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """The configuration as `shiftcal run` takes it."""
-        _write_text(self.config, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+        write_yaml(self.config, config)
+
+    def write_fingerprints(self, fingerprints: Mapping[str, str | None]) -> None:
+        """Of the data and of the configuration, by what they are of."""
+        write_json(self.fingerprints, fingerprints)
 
     def write_card(self, facts: Mapping[str, Any]) -> None:
         """Facts of the run, with versions and time."""
@@ -169,11 +199,11 @@ class RunFolder:
             "versions": _versions(),
             **facts,
         }
-        _write_json(self.card, card)
+        write_json(self.card, card)
 
     def write_history(self, history: Sequence[Mapping[str, float]]) -> None:
         """One JSON line per epoch."""
-        _write_text(self.history, "".join(json.dumps(dict(record)) + "\n" for record in history))
+        write_text(self.history, "".join(json.dumps(dict(record)) + "\n" for record in history))
 
     def write_learning_curve(self, rows: Sequence[Mapping[str, float]]) -> None:
         """One row per epoch."""
@@ -187,48 +217,46 @@ class RunFolder:
 
     def write_metrics(self, metrics: Mapping[str, Mapping[str, float | None]]) -> None:
         """Numbers by domain and metric."""
-        _write_json(self.metrics, metrics)
+        write_json(self.metrics, metrics)
 
     def read_config(self) -> dict[str, Any]:
         """What `write_config` wrote."""
-        return self._mapping(self.config, yaml.safe_load)
+        return read_yaml(self.config)
+
+    def read_fingerprints(self) -> dict[str, Any]:
+        """What `write_fingerprints` wrote."""
+        return read_json(self.fingerprints)
 
     def read_card(self) -> dict[str, Any]:
         """What `write_card` wrote."""
-        return self._mapping(self.card, json.loads)
+        return read_json(self.card)
+
+    def read_findings(self) -> TargetFindings:
+        """What the card says of the target."""
+        card = self.read_card()
+        with reading(self.card):
+            findings = TargetFindings.from_plain(card["findings"])
+            findings.verdicts()  # a value that no words can be made of is found here
+            return findings
 
     def read_history(self) -> list[dict[str, float]]:
         """What `write_history` wrote."""
-        return [json.loads(line) for line in self._text(self.history).splitlines()]
+        with reading(self.history):
+            return [as_numbers(json.loads(line)) for line in self.history.read_text(encoding="utf-8").splitlines()]
 
     def read_learning_curve(self) -> list[dict[str, float]]:
         """What `write_learning_curve` wrote; nothing where no curve was asked for."""
         if not self.learning_curve.is_file():
             return []
-        try:
-            with self.learning_curve.open(newline="", encoding="utf-8") as stream:
-                rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(stream)]
+        with reading(self.learning_curve), self.learning_curve.open(newline="", encoding="utf-8") as stream:
+            rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(stream)]
             return [{**row, "epoch": int(row["epoch"])} for row in rows]
-        except (KeyError, TypeError, ValueError, csv.Error) as error:
-            raise InvalidInputError(f"{str(self.learning_curve)!r} is damaged: {error}") from error
 
     def read_metrics(self) -> dict[str, dict[str, float | None]]:
         """What `write_metrics` wrote."""
-        return self._mapping(self.metrics, json.loads)
-
-    def _mapping(self, path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
-        try:
-            content = parse(self._text(path))
-        except (ValueError, yaml.YAMLError) as error:
-            raise InvalidInputError(f"{str(path)!r} is damaged: {error}") from error
-        if not isinstance(content, dict):
-            raise InvalidInputError(f"{str(path)!r} is damaged: expected a mapping, got {content!r}")
-        return content
-
-    def _text(self, path: Path) -> str:
-        if not path.is_file():
-            raise DataUnavailableError(f"{str(self.path)!r} is not the folder of a run: it has no {path.name}")
-        return path.read_text(encoding="utf-8")
+        metrics = read_json(self.metrics)
+        with reading(self.metrics):
+            return {domain: as_numbers(metrics[domain]) for domain in ("source", "target")}
 
 
 def _about_columns(encoder: Encoder) -> dict[str, Any]:
@@ -246,12 +274,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-def _write_text(path: Path, text: str) -> None:
-    with written_whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    _write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

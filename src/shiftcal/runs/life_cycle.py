@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
-from shiftcal.core.errors import InvalidInputError, OutputError, ShiftcalError
+from shiftcal.core.errors import InvalidInputError, OutputError
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.pseudo_label_rounds import save_pseudo_label_rounds
@@ -15,11 +18,14 @@ from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.learning_curve import LearningCurve
 from shiftcal.runs.predictions import save_predictions
 from shiftcal.runs.run_data import LoadedData
+from shiftcal.runs.text_files import reading
 from shiftcal.training.fallback import reference_checkpoint
 from shiftcal.training.fitted_model import FittedModel, source_split
 from shiftcal.training.recipe import Recipe, decisive
 
 Fit = Callable[..., FittedModel]
+# What a configuration may leave open; a run writes down what it found.
+_RESOLVED = ("training.epochs", "image_size", "backbone")
 
 
 def carry_out_run(
@@ -48,32 +54,64 @@ def carry_out_run(
     config = data.resolved(config)
     recipe = config.recipe()
     watch = learning_curve_of(folder, data, recipe) if learning_curve else None
-    if is_main_process():
-        if folder.is_started:
-            check_same_options(config, folder)
-        else:
-            folder.remove_remains()
-        folder.write_config({**config.data(), **recipe.as_plain()})
-    try:
+    with folder.nothing_left_on_failure() if is_main_process() else nullcontext():
+        if is_main_process():
+            begin_run(folder, config, data)
         model = fit(data.problem, recipe, checkpoint=folder.checkpoint, watch=watch)
         if is_main_process():
             finish_run(folder, model, data, config, facts=facts)
-    except ShiftcalError:
-        # Without a checkpoint there is nothing to resume, and the same command shall work once its input is mended.
-        if is_main_process() and not folder.checkpoint.exists():
-            folder.withdraw()
-        raise
     return model
+
+
+def begin_run(folder: RunFolder, config: RunConfig, data: LoadedData) -> None:
+    """Note what a run is made from, or see that it is what the run in the folder was made from.
+
+    Raises:
+        OutputError: the run in the folder was begun with other data or options.
+    """
+    if folder.is_started:
+        check_same_options(config, folder)
+        check_same_content(config, data, folder)
+    else:
+        folder.remove_remains()
+        folder.write_fingerprints(fingerprints_of(config, data))
+        folder.write_config({**config.data(), **config.recipe().as_plain()})
+
+
+def fingerprints_of(config: RunConfig, data: LoadedData) -> dict[str, str | None]:
+    """Of the content of the data, and of that part of the configuration which the run does not resolve."""
+    asked = decisive({**config.data(), **config.recipe().as_plain()})
+    fixed = {key: value for key, value in asked.items() if key not in _RESOLVED}
+    plain = json.dumps(fixed, sort_keys=True, default=str)
+    return {"configuration": hashlib.sha256(plain.encode()).hexdigest(), **data.fingerprints}
+
+
+def check_same_content(config: RunConfig, data: LoadedData, folder: RunFolder) -> None:
+    """Raise `OutputError` if the data in the same places, or the configuration file of the run, has other content."""
+    now, then = fingerprints_of(config, data), folder.read_fingerprints()
+    changed = next((name for name in now if now[name] != then.get(name)), None)
+    if changed is None:
+        return
+    where = config.data().get(changed)
+    what = {
+        "configuration": f"the configuration file {str(folder.config)!r}",
+        "test": f"the test data {where or config.target or config.source!r}",
+    }.get(changed, f"the {changed.replace('_', ' ')} data {where!r}")
+    raise OutputError(
+        f"{what} has other content than when the run in {str(folder.path)!r} was made, and results of both must not "
+        "be mixed. Bring the old content back, choose another --out, or remove that folder."
+    )
 
 
 def check_same_options(config: RunConfig, folder: RunFolder) -> None:
     """Raise `OutputError` if the run in the folder was begun with other data or options than the configuration's."""
     wanted = decisive({**config.data(), **config.recipe().as_plain()})
-    found = decisive(folder.read_config())
+    with reading(folder.config):
+        found = decisive(folder.read_config())
     # What was left open is resolved by the run, the same way each time.
-    left_open = {key for key in ("training.epochs", "image_size") if wanted[key] is None}
+    left_open = {key for key in _RESOLVED if wanted[key] is None}
     name, _, width = str(wanted["backbone"]).partition("+")
-    if name == "auto" and width == str(found["backbone"]).partition("+")[2]:
+    if name == "auto" and width == str(found.get("backbone")).partition("+")[2]:
         left_open.add("backbone")
     fixed = (key for key in wanted if key not in left_open)
     different = next((key for key in fixed if wanted[key] != found.get(key)), None)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
-from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
+from shiftcal.core.files import DAMAGED_ARCHIVE
+from shiftcal.core.seals import opened_sealed, written_sealed
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
     if predictions.examples is not None:
         arrays["example_rows"] = predictions.examples.rows
         arrays["example_images"] = predictions.examples.images
-    with written_whole(path) as temporary, temporary.open("wb") as stream:
+    with written_sealed(path) as stream:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
@@ -82,8 +83,7 @@ def load_predictions(path: Path) -> Predictions:
         InvalidInputError: it is damaged or something else.
     """
     try:
-        # Opened here: of a damaged archive NumPy would leave the file open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+        with opened_sealed(path) as stream, np.load(stream, allow_pickle=False) as arrays:
             examples = None
             if "example_rows" in arrays:
                 examples = ExampleImages(arrays["example_rows"], arrays["example_images"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.fingerprints import fingerprint
 from shiftcal.data.inputs import ImageFormat
 from shiftcal.data.specs import load_domain, load_pair
 from shiftcal.data.table_encoder import TableColumns
@@ -26,6 +28,14 @@ class LoadedData:
     """The target of the problem with its labels, where it has any: for judging pseudo-labels after training."""
     source_test: LabelledDomain | UnlabelledDomain | None = None
     """What stands for the source in evaluation; None: the part of it that training holds out."""
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str | None]:
+        """Of the content of each part, by the key that names it in a configuration; None for what is not there."""
+        target = self.labelled_target or self.problem.target
+        parts = {"source": self.problem.source, "target": target, "test": self.test, "source_test": self.source_test}
+        found = {id(part): fingerprint(part) for part in {id(part): part for part in parts.values()}.values() if part}
+        return {name: found.get(id(part)) for name, part in parts.items()}
 
     def resolved(self, config: RunConfig) -> RunConfig:
         """The configuration with the image size that the data was brought to."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,14 +12,17 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 
-from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.errors import InvalidInputError, ProcessLostError, ShiftcalError
 from shiftcal.core.processes import is_main_process, started_by_torchrun
 from shiftcal.methods.networks.classifiers import uses_batch_statistics
 from shiftcal.training.options import TrainingOptions
 
 _PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
+# Words of gloo, NCCL and the rendezvous, whose errors have no types of their own.
+_LOST = re.compile(r"gloo|NCCL|timed? ?out|connection|peer|store", re.IGNORECASE)
 
 
 @contextmanager
@@ -35,16 +40,34 @@ def launched_fabric(options: TrainingOptions) -> Iterator[Fabric]:
         fabric = Fabric(
             accelerator=accelerator,
             devices=devices,
-            strategy="ddp" if started_by_torchrun() else "auto",
+            strategy=_strategy(options),
             num_nodes=_num_nodes(),
             precision=_PRECISION[options.precision],
         )
-        fabric.launch()
+    with _lost_processes_named(options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fabric.launch()
+        try:
+            yield fabric
+        finally:
+            if torch.distributed.is_initialized() and not joined_already:
+                torch.distributed.destroy_process_group()
+
+
+@contextmanager
+def _lost_processes_named(options: TrainingOptions) -> Iterator[None]:
+    """What the exchange between processes raises when one of them is gone or silent, as an error that says so."""
     try:
-        yield fabric
-    finally:
-        if torch.distributed.is_initialized() and not joined_already:
-            torch.distributed.destroy_process_group()
+        yield
+    except RuntimeError as error:
+        if isinstance(error, ShiftcalError) or not started_by_torchrun() or not _LOST.search(str(error)):
+            raise
+        raise ProcessLostError(
+            f"another process of this run has ended, or has not answered for {options.process_timeout:g} s "
+            f"(process_timeout): {str(error).splitlines()[0]}. What was saved last is kept: see what became of that "
+            "process, then go on with --resume."
+        ) from error
 
 
 def prediction_device(device: str) -> torch.device:
@@ -126,6 +149,12 @@ def seed_device(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed)
     elif device.type == "mps":
         torch.mps.manual_seed(seed)
+
+
+def _strategy(options: TrainingOptions) -> DDPStrategy | str:
+    if not started_by_torchrun():
+        return "auto"
+    return DDPStrategy(timeout=datetime.timedelta(seconds=options.process_timeout))
 
 
 def _devices(device: str) -> tuple[str, Any]:

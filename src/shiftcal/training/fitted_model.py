@@ -283,20 +283,26 @@ def load_model(path: Path, *, backbone: nn.Module | None = None, waiting: bool =
     plain = content["model"]
     if content["training"] is not None and not (waiting and content["training"] == WAITING):
         raise CheckpointError(f"the run of {str(path)!r} is not finished; go on with `shiftcal fit ... --resume`")
-    if plain["own_backbone"] and backbone is None:
+    if plain.get("own_backbone") and backbone is None:
         raise CheckpointError(
             f"the model was trained with a module of the user's own ({plain['recipe']['backbone']}); "
             "pass it again: load(path, backbone=module)"
         )
+    try:
+        return _model_from(plain, backbone)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        # Weights of another shape, or an archive that somebody else put together.
+        raise CheckpointError(f"{str(path)!r} does not fit its own configuration: {error}") from error
+
+
+def _model_from(plain: Mapping[str, Any], backbone: nn.Module | None) -> FittedModel:
+    """The model that `plain_model` was called on."""
     recipe = _loaded_recipe(plain["recipe"], backbone)
     num_target_rows = plain["num_target_rows"]
     network = _network_without_weights(
         recipe, tuple(plain["input_shape"]), len(plain["classes"]), plain["has_target"], num_target_rows
     )
-    try:
-        network.load_state_dict(plain["network"])
-    except RuntimeError as error:
-        raise CheckpointError(f"{str(path)!r} does not fit its own configuration: {error}") from error
+    network.load_state_dict(plain["network"])
     rounds = plain["pseudo_labels"]
     return FittedModel(
         recipe=recipe,

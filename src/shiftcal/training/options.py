@@ -15,7 +15,7 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 100
 
 
 # Options that decide nothing about the result: they may differ when a run goes on.
-WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds")
+WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds", "process_timeout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,10 @@ class TrainingOptions:
         False, "predict images by the mean with their mirror images; false for digits and text"
     )
     checkpoint_seconds: float = option(10.0, "shortest time between checkpoints at the ends of epochs", at_least=0)
+
+    process_timeout: float = option(
+        60.0, "seconds that processes of a distributed run wait for one that does not answer", above=0
+    )
 
     def mirrors(self, classes: Sequence[Hashable]) -> bool:
         """Whether random views of images of these classes are mirrored.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from pathlib import Path
 
 SPEC_HELP = (
     "a folder, an image list, a table (.csv, .parquet, ...), an npz/npy file or a catalog name "
@@ -53,6 +55,14 @@ def declare_download(parser: argparse.ArgumentParser) -> None:
 def declare_json(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def files_of_spec(spec: str | None) -> list[Path]:
+    """The file that a spec may name, whatever it says of what is in it."""
+    if spec is None:
+        return []
+    plain = re.sub(r"^unlabell?ed:", "", spec)
+    return [Path(plain), Path(re.sub(r"(\.npz)[:#].*", r"\1", plain, flags=re.IGNORECASE))]
 
 
 def positive(text: str) -> int:

@@ -14,6 +14,7 @@ from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_download,
     declare_table_columns,
+    files_of_spec,
     print_metrics,
 )
 
@@ -38,7 +39,7 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
 
 def predict_command(arguments: argparse.Namespace) -> None:
     """`shiftcal predict`."""
-    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.data.specs import table_as_written
     from shiftcal.data.table_encoder import TableInputs
     from shiftcal.runs.evaluation import predict_domain
@@ -47,6 +48,7 @@ def predict_command(arguments: argparse.Namespace) -> None:
     from shiftcal.training.fitted_model import load_model
 
     check_export_path(arguments.out)
+    check_not_an_input(arguments.out, [*files_of_spec(arguments.data), *arguments.run_folder.rglob("*.npz")])
     check_writable_folder(arguments.out.absolute().parent)
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
     domain = _domain_for(model, arguments)

@@ -91,13 +91,18 @@ def declare_run(parser: argparse.ArgumentParser) -> None:
 
 def run_command(arguments: argparse.Namespace) -> None:
     """`shiftcal run`."""
+    from shiftcal.core.files import check_not_an_input
     from shiftcal.runs.config import read_config
+    from shiftcal.runs.folder import RunFolder
 
     config = read_config(arguments.config)
     if arguments.out is None:
         path = arguments.config.absolute()
         # The config.yaml of a finished run is repeated beside it, under a name of its own.
         arguments.out = Path("runs") / (path.stem if path.stem != "config" else f"{path.parent.name}-again")
+    folder = RunFolder(arguments.out)
+    if not folder.is_started:  # what a run without a checkpoint leaves is removed
+        check_not_an_input(folder.config, [arguments.config])
     _run_config(config, arguments)
 
 
@@ -105,7 +110,6 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
     from shiftcal.core.processes import is_main_process
     from shiftcal.runs.config import RunConfig
     from shiftcal.runs.experiment import run_experiment
-    from shiftcal.target.diagnosis import TargetFindings
 
     assert isinstance(config, RunConfig)
     config = config.with_settings(arguments.set)
@@ -121,7 +125,7 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
     if is_main_process():
         print_metrics(folder.read_metrics())
         card = folder.read_card()
-        for verdict in TargetFindings.from_plain(card["findings"]).verdicts():
+        for verdict in folder.read_findings().verdicts():
             print(verdict)
         if "columns_used" in card:
             print(card["columns_used"])

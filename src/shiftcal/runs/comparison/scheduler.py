@@ -18,14 +18,15 @@ from typing import Any
 import torch
 
 from shiftcal.core.errors import InvalidInputError, OutputError, ShiftcalError
-from shiftcal.core.files import check_writable_folder
+from shiftcal.core.files import check_writable_folder, is_temporary
+from shiftcal.core.folder_lock import LOCK_FILE, folder_lock
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.runs.comparison.plan import ComparisonPlan, Training, cell_folder, cells_of, trainings_of
 from shiftcal.runs.comparison.tables import write_tables
 from shiftcal.runs.config import RunConfig
 from shiftcal.runs.folder import RunFolder
-from shiftcal.runs.life_cycle import carry_out_run, check_same_options, finish_run
+from shiftcal.runs.life_cycle import begin_run, carry_out_run, check_same_content, check_same_options, finish_run
 from shiftcal.runs.reporting import ComparisonTable
 from shiftcal.runs.run_data import LoadedData, load_data
 from shiftcal.training.fit import fit_model
@@ -44,10 +45,9 @@ def run_comparison(
         learning_curves: evaluate the models that are yet to be trained after each epoch too.
 
     Raises:
-        OutputError: the folder holds cells of other options.
+        OutputError: the folder holds cells of other options or data, or another process is at work in it.
         TrainingInterrupted: a signal came; the same call goes on from there.
     """
-    _check_folder(out)
     for task in plan.tasks:
         for contender in plan.contenders:
             # Everything that can be wrong with names and values is found before anything runs.
@@ -58,29 +58,36 @@ def run_comparison(
     cells = cells_of(plan, out)
     if len({cell.path for cell in cells.values()}) < len(cells):
         raise InvalidInputError("two tasks or methods would share a folder: their names differ in punctuation only")
-    trainings = [training for training in trainings_of(plan) if not _is_finished(plan, training, out)]
-    _loaded.cache_clear()  # the files may have changed since another comparison of this process
-    _check_data(plan, trainings)
-    carried_out = _carried_out(plan, trainings, out, jobs, learning_curves)
-    for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
-        pass
-    # A curve belongs to a model as it was trained, whether or not that is compared without a calibrator too.
-    trained = replace(plan, contenders=tuple(dict.fromkeys(contender.trained for contender in plan.contenders)))
-    return write_tables(out, cells, trained=cells_of(trained, out))
+    _check_folder(out)
+    with folder_lock(out):
+        _loaded.cache_clear()  # the files may have changed since another comparison of this process
+        trainings = [training for training in trainings_of(plan) if not _is_finished(plan, training, out)]
+        _check_data(plan, trainings)
+        carried_out = _carried_out(plan, trainings, out, jobs, learning_curves)
+        for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
+            pass
+        # A curve belongs to a model as it was trained, whether or not that is compared without a calibrator too.
+        trained = replace(plan, contenders=tuple(dict.fromkeys(contender.trained for contender in plan.contenders)))
+        return write_tables(out, cells, trained=cells_of(trained, out))
 
 
 def _check_folder(out: Path) -> None:
     check_writable_folder(out)
-    if out.is_dir() and any(out.iterdir()) and not (out / "cells").is_dir():
+    if not out.is_dir() or (out / "cells").is_dir():
+        return
+    if any(path.name != LOCK_FILE and not is_temporary(path) for path in out.iterdir()):
         raise OutputError(f"{str(out)!r} holds other files than a comparison; choose a new or empty folder")
 
 
 def _is_finished(plan: ComparisonPlan, training: Training, out: Path) -> bool:
+    """Whether all cells are there, of the same data and options as now."""
     finished = True
     for contender in (training.trained, *training.contenders):
         cell = cell_folder(out, training.task, contender, training.seed)
         if cell.is_finished:
-            check_same_options(plan.config(training.task, contender, training.seed), cell)
+            config = plan.config(training.task, contender, training.seed)
+            check_same_options(config, cell)
+            check_same_content(config, _task_data(config, plan.download), cell)
         elif contender in training.contenders:
             finished = False
     return finished
@@ -146,6 +153,7 @@ def _carry_out(plan: ComparisonPlan, training: Training, out: Path, learning_cur
             own = plan.config(task, contender, seed)
             calibrated = model.with_calibrator(contender.calibrator, data.problem, own.calibrator_options)
             facts = {"task": task.name, "contender": contender.name}
+            begin_run(cell, data.resolved(own), data)
             finish_run(cell, calibrated, data, data.resolved(own), facts=facts)
 
 

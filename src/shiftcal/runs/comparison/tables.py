@@ -8,12 +8,12 @@ from pathlib import Path
 
 from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.core.files import written_whole
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.experiment import read_contents
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.reporting import Cell, ComparisonTable, as_markdown, comparison_table, write_report
 from shiftcal.runs.tasks import SEPARATOR
+from shiftcal.runs.text_files import reading, write_text
 
 # Of the source a comparison tells these; whatever else there is stands in the folders of the cells.
 _SOURCE_METRICS = ("accuracy", "expected_calibration_error", "brier_score")
@@ -45,8 +45,7 @@ def write_tables(
         _write_csv(out / "learning_curves.csv", [Cell(*key, row) for key, rows in curves.items() for row in rows])
     else:
         (out / "learning_curves.csv").unlink(missing_ok=True)
-    with written_whole(out / "table.md") as temporary:
-        temporary.write_text(as_markdown(table) + "\n", encoding="utf-8")
+    write_text(out / "table.md", as_markdown(table) + "\n")
     shown_task, shown_seed = next((task, seed) for task, _, seed in folders)
     shown = [
         replace(read_contents(folder), name=method)
@@ -63,7 +62,7 @@ def write_tables(
 def _compared_metrics(folder: RunFolder) -> dict[str, float | None]:
     """Those of the target by their names, and some of the source under names of their own."""
     metrics = folder.read_metrics()
-    source = metrics["source"] if metrics["source"]["held_out"] else {}
+    source = metrics["source"] if metrics["source"].get("held_out") else {}
     return metrics["target"] | {f"source_{name}": source.get(name) for name in _SOURCE_METRICS}
 
 
@@ -73,7 +72,8 @@ def find_cells(out: Path) -> Folders:
     for marker in sorted((out / "cells").glob("*/*/*/metrics.json")):
         folder = RunFolder(marker.parent)
         card = folder.read_card()
-        found[card["task"], card["contender"], card["seed"]] = folder
+        with reading(folder.card):
+            found[str(card["task"]), str(card["contender"]), int(card["seed"])] = folder
     return found
 
 

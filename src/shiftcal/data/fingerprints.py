@@ -1,0 +1,87 @@
+"""Fingerprints of data: equal for equal content, wherever and whenever it was written, and another for other content.
+
+Arrays and labels count with every value. Of image files the names, the order and the sizes count, and every byte up
+to a total of 256 MB; of more than that, every byte of a thousand files that are spread evenly over all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import singledispatch
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftcal.core.errors import DataUnavailableError
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs, EncodedInputs, FileInputs, Inputs, SubsetInputs
+
+_MOST_BYTES_IN_FULL = 256 * 2**20
+_SAMPLE = 1_000
+
+
+def fingerprint(domain: LabelledDomain | UnlabelledDomain) -> str:
+    """Of the inputs of a domain and, where it has any, of its labels."""
+    digest = hashlib.sha256()
+    for part in _content(domain.inputs):
+        digest.update(part)
+    if isinstance(domain, LabelledDomain):
+        digest.update(repr(domain.classes).encode())
+        digest.update(domain.labels.astype(np.int64).tobytes())
+    return digest.hexdigest()
+
+
+@singledispatch
+def _content(inputs: Inputs) -> Iterator[bytes]:
+    """Of a dataset that only its owner knows, some rows as they are fetched."""
+    rows = _spread(len(inputs))
+    yield repr((len(inputs), inputs.shape)).encode()
+    for start in range(0, len(rows), 64):
+        yield inputs.fetch(rows[start : start + 64]).numpy().tobytes()
+
+
+@_content.register
+def _(inputs: ArrayInputs) -> Iterator[bytes]:
+    yield repr((tuple(inputs.values.shape), inputs.values.dtype)).encode()
+    for start in range(0, len(inputs), 4096):
+        yield inputs.values[start : start + 4096].numpy().tobytes()
+
+
+@_content.register
+def _(inputs: FileInputs) -> Iterator[bytes]:
+    sizes = [_size(path) for path in inputs.paths]
+    yield repr((inputs.shape, [inputs.identify(row) for row in range(len(inputs))], sizes)).encode()
+    for row in _rows_in_full(len(inputs), sum(sizes)):
+        yield inputs.paths[row].read_bytes()
+
+
+@_content.register
+def _(inputs: EncodedInputs) -> Iterator[bytes]:
+    yield repr((inputs.shape, inputs.names)).encode()
+    yield inputs.offsets.tobytes()
+    for row in _rows_in_full(len(inputs), len(inputs.encoded)):
+        yield inputs.encoded[inputs.offsets[row] : inputs.offsets[row + 1]].tobytes()
+
+
+@_content.register
+def _(inputs: SubsetInputs) -> Iterator[bytes]:
+    yield from _content(inputs.base)
+    yield inputs.rows.tobytes()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise DataUnavailableError(f"can't read {str(path)!r}: {error.strerror or error}") from error
+
+
+def _rows_in_full(count: int, num_bytes: int) -> NDArray[np.int64]:
+    return np.arange(count) if num_bytes <= _MOST_BYTES_IN_FULL else _spread(count)
+
+
+def _spread(count: int) -> NDArray[np.int64]:
+    """At most so many row numbers as a sample has, evenly over all."""
+    return np.unique(np.linspace(0, count - 1, min(count, _SAMPLE)).astype(np.int64))
