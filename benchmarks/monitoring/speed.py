@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from shiftcal.faces.monitor import Monitor
-from shiftcal.faces.prediction_columns import PredictionColumns
+from shiftcal.faces.prediction_columns import table_roles
 
 ROWS, NUMBERS, CATEGORIES = 100_000, 40, 10
 
@@ -31,7 +31,12 @@ def main() -> None:
     reference, batch = table(0), table(1)
     columns = [name for name in reference.columns if name not in ("score", "label")]
     start = time.perf_counter(), time.process_time()
-    monitor = Monitor(PredictionColumns(("score",), (False, True)), reference, reference["label"], columns=columns)
+    monitor = Monitor(
+        table_roles(reference, probabilities=["score"], label="label").model,
+        reference,
+        reference["label"],
+        columns=columns,
+    )
     ready = time.perf_counter(), time.process_time()
     monitor.update(batch)
     end = time.perf_counter(), time.process_time()

@@ -127,7 +127,7 @@ def test_the_page_stands_alone(place: Path, capsys: Capture) -> None:
         (["--batches", "days", "--every", "day"], "expected the column that has the time"),
         (["--batches", "days", "--rows", "5", "--time", "day"], "by time .* or by rows .*, got both"),
         (["--batches", "days", "--watch", "drifts"], "Did you mean 'drift'"),
-        (["--batches", "days", "--probabilities", "colour"], "column 'colour': expected probabilities"),
+        (["--batches", "days", "--probabilities", "colour"], "column 'colour' holds something else than numbers"),
         (["--batches", "notes.txt"], "notes.txt"),
         (["--batches", "days", "--time", "size", "--every", "day", "--features", "ghost"], "no column 'ghost'"),
         (["--batches", "days", "--time", "hour"], "has no column 'hour'"),

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from shiftcal import Monitor, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.prediction_columns import PredictionColumns
+from shiftcal.faces.prediction_columns import TableModel, table_roles
 from shiftcal.target.batch_status import BatchStatus
 
 
@@ -33,9 +33,14 @@ def reference() -> pd.DataFrame:
     return rows(400, seed=0)
 
 
+def read_model(reference: pd.DataFrame) -> TableModel:
+    return table_roles(reference, label="paid").model
+
+
 def made(reference: pd.DataFrame, **options: Any) -> Monitor:
-    model = PredictionColumns(("score",), ("no", "yes"))
-    return Monitor(model, reference, reference["paid"], columns=["size", "colour", "is_new"], **options)
+    return Monitor(
+        read_model(reference), reference, reference["paid"], columns=["size", "colour", "is_new"], **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +120,7 @@ def test_a_calibrator_stands_for_its_model(reference: pd.DataFrame) -> None:
     [
         ({"size": None}, "expected columns 'size', and there are"),
         ({"size": "tall"}, "column 'size': expected numbers as in the reference"),
-        ({"score": 1.5}, "expected probabilities between 0 and 1"),
+        ({"score": 1.5}, "expected rows of probabilities"),
     ],
 )
 def test_batches_that_do_not_fit_are_refused(
@@ -131,11 +136,11 @@ def test_bad_references_and_options_are_refused(reference: pd.DataFrame) -> None
     with pytest.raises(InvalidInputError, match="window: expected a number of batches of at least 1, got 0"):
         made(reference, window=0)
     with pytest.raises(InvalidInputError, match="y_reference: expected a label for each of 400 rows, got 3"):
-        Monitor(PredictionColumns(("score",), ("no", "yes")), reference, ["no", "yes", "no"])
+        Monitor(read_model(reference), reference, ["no", "yes", "no"])
     with pytest.raises(InvalidInputError, match=r"expected a matrix of numbers: .*; give a frame"):
         Monitor(lambda X: np.full((len(X), 2), 0.5), np.array([["a", 1]] * 20, dtype=object), [0, 1] * 10)
     with pytest.raises(InvalidInputError, match="does not know the label 'maybe'"):
-        Monitor(PredictionColumns(("score",), ("no", "yes")), reference, ["maybe"] * 400)
+        Monitor(read_model(reference), reference, ["maybe"] * 400)
     with pytest.raises(InvalidInputError, match="batch: expected at least 10 rows, got 9; join it with the next"):
         made(reference).update(reference.head(9))
     with pytest.raises(InvalidInputError, match="reference: expected at least 10 rows, got 9"):

@@ -20,7 +20,7 @@ def test_columns_of_classes_are_found_by_their_endings() -> None:
         }
     )
     roles = table_roles(frame)
-    assert roles.model.classes == ("card", "prepaid_card", "y_pred_proba_none")
+    assert roles.model.classes == ("card", "prepaid_card", "none")
     assert (roles.label, roles.features) == ("y_true", ("income",))
     assert roles.left_out == ("y_pred", "date", "customer")
     found = roles.model.predict_proba(frame)
@@ -39,11 +39,11 @@ def test_a_single_column_is_for_the_second_of_two_labels() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"score": [0.5], "a": [1]}, "no column of labels"),
-        ({"label": [0], "a": [1]}, "no columns of probabilities"),
-        ({"label": [0, 1, 2], "score": [0.1, 0.2, 0.3]}, "needs two labels"),
-        ({"label": ["x", None], "score": [0.1, 0.2]}, "a label in each row"),
-        ({"label": ["x", "z"], "proba_x": [0.1, 0.2], "proba_y": [0.9, 0.8]}, "label 'z' is the ending of none"),
+        ({"score": [0.5], "a": [1]}, "--label COLUMN"),
+        ({"label": [0], "a": [1]}, "expected a column probability_<class>"),
+        ({"label": [0, 1, 2], "score": [0.1, 0.2, 0.3]}, "labels of two classes"),
+        ({"label": ["x", "y", None], "score": [0.1, 0.2, 0.3]}, "a label in each row"),
+        ({"label": ["x", "z"], "proba_x": [0.1, 0.2], "proba_y": [0.9, 0.8]}, "--columns CLASS=COLUMN"),
     ],
 )
 def test_what_can_not_be_guessed_is_said(columns: dict[str, list[object]], message: str) -> None:

@@ -20,7 +20,10 @@ Scale = Literal["auto", "probabilities", "percent", "logits"]
 
 PREFIX = "probability_"
 _LABELS = ("label", "y_true", "true_label", "true", "target", "y", "truth", "actual", "class")
-_SCORES = ("score", "probability", "prob", "proba", "p", "y_score", "y_prob", "y_proba", "logit", "prediction")
+_SCORES = (
+    *("y_pred_proba", "predicted_probability", "score", "probability", "prob", "proba", "p"),
+    *("y_score", "y_prob", "y_proba", "logit", "prediction"),
+)
 _YES = ("1", "1.0", "yes", "true", "positive", "pos", "y", "t")
 _LARGEST_ROUNDING = 0.05
 
@@ -108,6 +111,8 @@ def find_columns(table: pd.DataFrame, choice: ColumnChoice, where: str) -> Predi
     label = choice.label if choice.label is not None else _guessed_label(names)
     if label is not None and label not in names:
         raise InvalidInputError(f"{where}: expected a column of labels {label!r}, got {names}")
+    if label is not None and table[label].isna().any():
+        raise InvalidInputError(f"{where}: column {label!r}: expected a label in each row")
     labels = [] if label is None else sorted({_plain(value) for value in table[label].astype(str)})
     if choice.columns is not None:
         classes, columns = _chosen_columns(choice.columns, labels, names, where)
