@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from numpy.typing import NDArray
 
 from shiftcal.core.files import written_whole
 from shiftcal.runs.predictions import Predictions
+from shiftcal.runs.reporting.environment import page_environment
 from shiftcal.runs.reporting.figure_sections import PlacedFigure
 from shiftcal.runs.reporting.figures.calibrated_confidence import (
     calibrated_confidence_info,
@@ -71,23 +70,19 @@ def write_calibration_page(contents: CalibrationContents, path: Path, title: str
     Raises:
         OutputError: it can't be written.
     """
-    environment = Environment(
-        loader=PackageLoader("shiftcal.runs.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     checks = contents.estimate.diagnosis.inputs
-    page = environment.get_template("calibration.html.j2").render(
-        title=title,
-        version=version("shiftcal"),
-        verdict=contents.verdict,
-        sentences=_sentences(contents),
-        odd_inputs=[] if checks is None else [found.words for found in checks.findings],
-        metrics=[(_METRIC_NAMES[name], metric) for name, metric in contents.estimate.metrics.items()],
-        figures=_figures(contents),
-        classes=_class_shares(contents.estimate),
+    page = (
+        page_environment()
+        .get_template("calibration.html.j2")
+        .render(
+            title=title,
+            verdict=contents.verdict,
+            sentences=_sentences(contents),
+            odd_inputs=[] if checks is None else [found.words for found in checks.findings],
+            metrics=[(_METRIC_NAMES[name], metric) for name, metric in contents.estimate.metrics.items()],
+            figures=_figures(contents),
+            classes=_class_shares(contents.estimate),
+        )
     )
     with written_whole(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

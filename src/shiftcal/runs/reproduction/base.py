@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 
 from matplotlib.figure import Figure
 
-from shiftcal.runs.comparison import ComparisonPlan
+from shiftcal.runs.comparison import ComparisonPlan, Contender
 from shiftcal.runs.comparison.plan import Folders
+from shiftcal.runs.tasks import parse_tasks
 
 Scale = Literal["cpu", "paper"]
 Row = Mapping[str, str | int | float]
@@ -50,6 +51,18 @@ class Reproduction(ABC):
     @abstractmethod
     def finding(self, rows: Sequence[Row]) -> str:
         """What came out, in words and numbers of the rows."""
+
+
+def visda_plan(contenders: tuple[Contender, ...], num_seeds: int = 3) -> ComparisonPlan:
+    """The paper's main task at its size."""
+    return ComparisonPlan(
+        tuple(parse_tasks("visda-2017/train->visda-2017/validation")),
+        contenders,
+        num_seeds=num_seeds,
+        backbone="resnet101:pretrained+512",
+        image_size=224,
+        settings=("optimizer=sgd", "learning_rate=1e-5", "epochs=20", "batch_size=16", "num_workers=8"),
+    )
 
 
 def mean_of(rows: Sequence[Row], column: str, **wanted: str | int) -> float:

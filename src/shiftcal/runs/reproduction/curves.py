@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.reporting.figures.drawing import new_figure, plain, run_styles, shown
-from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of
+from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of, visda_plan
 from shiftcal.runs.tasks import SUITES, parse_tasks
 
 # DRST in the paper's form: its ratio acts in training and in labelling.
@@ -44,14 +44,7 @@ class TrainingCurves(Reproduction):
         """Digits and Office-Home in place of VisDA, five seeds."""
         contenders = parse_contenders(self.methods)
         if scale == "paper":
-            return ComparisonPlan(
-                tuple(parse_tasks("visda-2017/train->visda-2017/validation")),
-                contenders,
-                num_seeds=5,
-                backbone="resnet101:pretrained+512",
-                image_size=224,
-                settings=("optimizer=sgd", "learning_rate=1e-5", "epochs=20", "batch_size=16", "num_workers=8"),
-            )
+            return visda_plan(contenders, num_seeds=5)
         settings = ("epochs=10", "epoch_steps=100")
         return ComparisonPlan(tuple(parse_tasks(_CPU_TASKS)), contenders, num_seeds=5, settings=settings)
 

@@ -13,8 +13,8 @@ from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.reporting.figures.drawing import new_figure, plain, run_styles, shown
-from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of
-from shiftcal.runs.tasks import SUITES, parse_tasks
+from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of, visda_plan
+from shiftcal.runs.tasks import SUITES
 
 _OWN = "drst"
 _METHODS = f"{_OWN},cbst,crst,mcc,source-only"
@@ -34,13 +34,7 @@ class HardExamples(Reproduction):
         """Digits and Office-Home features in place of VisDA."""
         contenders = parse_contenders(_METHODS)
         if scale == "paper":
-            return ComparisonPlan(
-                tuple(parse_tasks("visda-2017/train->visda-2017/validation")),
-                contenders,
-                backbone="resnet101:pretrained+512",
-                image_size=224,
-                settings=("optimizer=sgd", "learning_rate=1e-5", "epochs=20", "batch_size=16", "num_workers=8"),
-            )
+            return visda_plan(contenders)
         tasks = (*SUITES["digits"], *SUITES["office-home-features"])
         return ComparisonPlan(tasks, contenders, settings=("epochs=10", "epoch_steps=100"))
 
