@@ -48,8 +48,10 @@ def draw(axes: Axes, runs: list[Predictions], title: str) -> None:
     left, width = curve.bin_edges[:-1][filled], 1 / len(curve.count)
     axes.bar(left, curve.accuracy[filled], width, align="edge", color="#d55e00", alpha=0.65, edgecolor="white")
     axes.plot([0, 1], [0, 1], color="#444", linestyle="--", linewidth=1)
-    error = expected_calibration_error(probabilities, labels)
-    axes.set(title=f"{title}\nECE {error:.3f}", xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
+    # The mean over runs, as in the table beside it: errors of opposite sign do not cancel between tasks.
+    errors = [expected_calibration_error(run.probabilities, run.labels) for run in runs if run.labels is not None]
+    title = f"{title}\nECE {np.mean(errors):.3f}"
+    axes.set(title=title, xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
     axes.label_outer()
 
 

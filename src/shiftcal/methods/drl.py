@@ -3,14 +3,15 @@
 Wang et al., "Learning Calibrated Uncertainties for Domain Shift: A Distributionally Robust Learning Approach",
 IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7, Algorithm 1.
 
-    ratio update   domain binary cross-entropy + E_target[logsumexp(R z)], z held fixed
+    ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z)], z held fixed
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
     prediction     softmax(R z / (1 + r)),   log R = strength * bounded domain logit
 
 A ratio that learns freely sits at its bound, so the bound decides how unsure predictions on the target can become; to
-have that found on the target, put the calibrator `target-scaling` behind any method. The dual term is given R divided
-by its mean over the target batch: E_target[P_source / P_target] = 1, and without it R would fall and z grow without
-end, since the task fixes R z only.
+have that found on the target, put the calibrator `target-scaling` behind any method. The dual term has no weight by
+default: it lowers R most where the classifier is sure, so that within the target a low R would mean an easy input.
+Where it has one it is given R divided by its mean over the target batch: E_target[P_source / P_target] = 1, and
+without that R would fall and z grow without end, since the task fixes R z only.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
-    dual_weight: float = option(0.1, "weight of the dual term in the ratio's loss; 0 leaves it out", at_least=0)
+    dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
 
     def build(self, blueprint: Blueprint) -> Any:
         """A classifier and a ratio."""
