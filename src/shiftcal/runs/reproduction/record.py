@@ -57,7 +57,7 @@ def reproduce(
         temporary.write_bytes(as_svg(reproduction.draw, rows))
     facts = made_with(plan, scale)
     with written_whole(out / f"{reproduction.name}.json") as temporary:
-        temporary.write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     page = out / f"{reproduction.name}.md"
     with written_whole(page) as temporary:
         temporary.write_text(_page(reproduction, scale, rows, facts), encoding="utf-8")
@@ -88,7 +88,7 @@ def _commit() -> str | None:
 
 
 def _written(value: str | int | float) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _page(reproduction: Reproduction, scale: Scale, rows: Sequence[Row], facts: dict[str, object]) -> str:
