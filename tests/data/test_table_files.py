@@ -136,3 +136,10 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError, match=r"needs 'pyarrow'.*shiftcal\[tables\]"):
         read(tmp_path / "t.parquet", b"PAR1")
+
+
+def test_quoted_numbers_with_commas(tmp_path: Path) -> None:
+    """Decimals where they can be nothing else; thousands stay the text that they are."""
+    frame = read(tmp_path / "t.csv", b'a,b\n"61,5","1,000"\n"7,0","2,500"\n')
+    assert frame["a"].tolist() == [61.5, 7.0]
+    assert frame["b"].tolist() == ["1,000", "2,500"]

@@ -183,5 +183,5 @@ def test_columns_in_other_units_are_said_before_any_estimate() -> None:
 
 def test_one_far_away_row_is_not_as_on_the_source(model: LogisticRegression) -> None:
     verdict = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0][:1] + 100).verdict_
-    assert "10 of 10 columns are not what they were" in verdict
+    assert "10 of 10 columns of numbers are not what they were" in verdict
     assert "No estimate can be relied on" in verdict

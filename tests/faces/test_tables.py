@@ -213,3 +213,19 @@ def test_real_tables(name: str, label: str) -> None:
     fitted = AdaptiveClassifier(epochs=3).fit(X, source[label], X_target)
     assert fitted.score(X_target, target[label]) > 0.5
     assert 0 < fitted.estimated_accuracy_ < 1
+
+
+def test_a_unit_error_is_named_by_fit_and_by_estimate() -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"hours": random.normal(40, 5, 300), "age": random.normal(40, 10, 300)})
+    labels = (frame["age"] > 40).astype(int)
+    in_minutes = frame.assign(hours=60 * frame["hours"])
+    clf = AdaptiveClassifier(epochs=2).fit(frame, labels, in_minutes)
+    assert clf.verdict_.startswith("LOOK AT THE INPUTS FIRST: 1 of 2 columns of numbers")
+    assert "'hours'" in clf.verdict_
+    plain = AdaptiveClassifier(epochs=2).fit(frame, labels, frame)
+    assert "LOOK AT" not in plain.verdict_
+    found = plain.estimate(in_minutes[["age", "hours"]])
+    assert "'hours': " in found.verdict
+    assert found.interval is not None
+    assert found.interval[0] < 0.1

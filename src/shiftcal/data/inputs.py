@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,19 @@ Kind = Literal["features", "images"]
 _DECODING_THREADS = 4
 # Decoded images are kept up to this size of a data set: a gigabyte.
 _MOST_BYTES_KEPT = 2**30
+
+
+class Columns(NamedTuple):
+    """Numbers of a table, to be held against those of another."""
+
+    values: NDArray[Any]
+    """(N, F), NaN for what is missing."""
+    names: tuple[str, ...] | None
+    """Where they have names."""
+
+    def of(self, rows: NDArray[np.int64]) -> Columns:
+        """Some rows."""
+        return Columns(self.values[rows], self.names)
 
 
 class Inputs(ABC):
@@ -65,6 +78,10 @@ class Inputs(ABC):
     def subset(self, rows: NDArray[np.int64]) -> Inputs:
         """The given rows, which keep their names."""
         return SubsetInputs(self, rows)
+
+    def columns(self) -> Columns | None:
+        """The columns of numbers as they came, before anything was made of them; None where there are none."""
+        return None
 
     def in_format(self, image_format: ImageFormat) -> Inputs:
         """The same images brought to another format; these very inputs if they already have it.
@@ -106,6 +123,11 @@ class ArrayInputs(Inputs):
         """See `Inputs.fetch`."""
         chosen = self.values[torch.from_numpy(rows)]
         return chosen.float().div_(255) if chosen.dtype == torch.uint8 else chosen
+
+    def columns(self) -> Columns | None:
+        """See `Inputs.columns`."""
+        is_plain = self.kind == "features" and self.encoder is None
+        return Columns(self.values.numpy(), None) if is_plain else None
 
     def _converted(self, image_format: ImageFormat) -> Inputs:
         return ArrayInputs(convert_images(self.values, image_format))
@@ -306,6 +328,11 @@ class SubsetInputs(Inputs):
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """See `Inputs.fetch`."""
         return self.base.fetch(self.rows[rows])
+
+    def columns(self) -> Columns | None:
+        """See `Inputs.columns`."""
+        columns = self.base.columns()
+        return None if columns is None else columns.of(self.rows)
 
     def identify(self, row: int) -> str:
         """The name that the row has in the inputs that it is a part of."""

@@ -15,7 +15,7 @@ from shiftcal.core.errors import InvalidInputError, ShiftcalWarning, UnknownName
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.encoders import Encoder
 from shiftcal.data.frames import numbered_names
-from shiftcal.data.inputs import ArrayInputs
+from shiftcal.data.inputs import ArrayInputs, Columns
 from shiftcal.data.labels import class_numbers
 from shiftcal.data.table_columns import (
     Column,
@@ -158,7 +158,13 @@ class TableInputs(ArrayInputs):
         inputs = frame[[column for column in frame.columns if column not in (roles.label, id_column)]]
         super().__init__(torch.from_numpy(encoder.encode(inputs, name)), encoder)
         self.column_names = list(frame.columns)
+        numbers = inputs.select_dtypes(["number", "bool"])
+        self._numbers = Columns(numbers.to_numpy(dtype=np.float64, na_value=np.nan), tuple(map(str, numbers.columns)))
         self.names = frame[id_column].astype(str).tolist() if id_column in frame.columns else None
+
+    def columns(self) -> Columns | None:
+        """See `Inputs.columns`."""
+        return self._numbers
 
     def identify(self, row: int) -> str:
         """What the column of names says, or the number of the row."""

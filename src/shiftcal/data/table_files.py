@@ -27,6 +27,7 @@ _MISSING = ("?", "-", "--")
 _BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # A number as it is written where the comma is not the separator: 1.234,5
 _WITH_COMMA = r"-?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?"
+_THOUSANDS = r"-?\d{1,3}(,\d{3})+"
 # What pandas and Arrow raise for files that they can't read are children of ValueError and OSError.
 _UNREADABLE = (OSError, EOFError, ValueError, csv.Error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError)
 
@@ -133,11 +134,12 @@ def _read_text(text: str, pandas: Any, id_column: str | None, as_written: bool) 
         skipinitialspace=True,
         low_memory=False,
     )
-    if separator == ",":
-        return frame
     for name in frame.columns[[pandas.api.types.is_string_dtype(kind) for kind in frame.dtypes]]:
         values = frame[name]
-        if name != id_column and values.dropna().astype(str).str.fullmatch(_WITH_COMMA).all():
+        texts = values.dropna().astype(str)
+        # Where commas separate, quoted ones may stand between thousands.
+        has_thousands = separator == "," and texts.str.fullmatch(_THOUSANDS).all()
+        if name != id_column and len(texts) and texts.str.fullmatch(_WITH_COMMA).all() and not has_thousands:
             frame[name] = pandas.to_numeric(values.str.replace(".", "").str.replace(",", "."))
     return frame
 

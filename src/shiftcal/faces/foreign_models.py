@@ -198,7 +198,10 @@ def _module_outputs(module: nn.Module, inputs: Any) -> Any:
 
 def _as_tensor(values: Any, module: nn.Module) -> Tensor:
     try:
-        tensor = torch.as_tensor(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        plain = values.to_numpy() if hasattr(values, "to_numpy") else values
+        # Of a memory map torch would warn that its memory can't be written.
+        is_locked = isinstance(plain, np.ndarray) and not plain.flags.writeable
+        tensor = torch.as_tensor(plain.copy() if is_locked else plain)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(
             f"inputs: expected what makes a tensor for the module, got {type(values).__name__}: {error}"

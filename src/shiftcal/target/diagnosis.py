@@ -12,6 +12,8 @@ from shiftcal.target.input_checks import InputChecks
 _ALIKE = 0.55
 # Share of rows outside the source's support from which on that is said first of all.
 _MUCH_OUTSIDE = 0.5
+# AUC of the inputs from which on they have shifted, whatever the classifier makes of them.
+_MOVED = 0.65
 # Share of rows that have shifted below which a shift is said to be of a part.
 _A_PART = 0.8
 # Total variation of class frequencies from which on a shift is said to be of the prior.
@@ -143,9 +145,15 @@ class Diagnosis:
             return "outside"
         if self.prior_shift is not None and self.prior_shift.explains:
             return "prior"
-        if self.domain_auc is not None and self.domain_auc < _ALIKE:
+        inputs_moved = self.prior_shift is not None and self.prior_shift.domain_auc >= _MOVED
+        if self._says_the_same and not inputs_moved:
             return "none"
         return "part" if self.shifted_share < _A_PART else "covariate"
+
+    @property
+    def _says_the_same(self) -> bool:
+        """Whether outputs on the target can't be told from those on the source."""
+        return self.domain_auc is not None and self.domain_auc < _ALIKE
 
     def verdict(self) -> str:
         """In words, what to expect and how far to believe it."""
@@ -172,7 +180,8 @@ class Diagnosis:
             "prior": "Other classes are frequent on it; beside that, it looks as the source does.",
             "none": "What the classifier says of it looks as on the source.",
             "part": f"About {self.shifted_share:.0%} of its rows have shifted, the rest are as on the source.",
-            "covariate": "Its inputs have shifted, within what the source has.",
+            "covariate": "Its inputs have shifted, within what the source has"
+            + ("; what the classifier says of them looks as on the source." if self._says_the_same else "."),
         }[self.kind_of_shift()]
 
     def _looked_at(self) -> str:

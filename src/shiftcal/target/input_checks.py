@@ -86,8 +86,8 @@ class InputChecks:
         columns = len({found.column for found in self.findings})
         more = f"; {columns - _MOST_NAMED} more columns" if columns > _MOST_NAMED else ""
         return (
-            f"LOOK AT THE INPUTS FIRST: {columns} of {self.num_columns} columns are not what they were on the source "
-            f"({named}{more}). No estimate can be relied on before that is mended or explained."
+            f"LOOK AT THE INPUTS FIRST: {columns} of {self.num_columns} columns of numbers are not what they were on "
+            f"the source ({named}{more}). No estimate can be relied on before that is mended or explained."
         )
 
 

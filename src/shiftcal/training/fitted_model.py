@@ -27,6 +27,7 @@ from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.target.diagnosis import Diagnosis, TargetFindings
+from shiftcal.target.input_checks import InputChecks, check_inputs
 from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.target.sampling import sampled_rows
@@ -50,6 +51,23 @@ class HeldOut(NamedTuple):
     labels: Tensor
     judged: tuple[Tensor, ...] | None
     """As of `Method.judged_outputs`, where that differs from the outputs."""
+    columns: Tensor | None = None
+    """Their inputs as they came, where these are a table."""
+    column_names: tuple[str, ...] | None = None
+
+    def input_checks(self, inputs: Inputs) -> InputChecks | None:
+        """The columns of other inputs against these; None where there are none to compare."""
+        found = inputs.subset(sampled_rows(len(inputs))).columns()
+        if self.columns is None or found is None:
+            return None
+        found = found._replace(values=found.values.astype(np.float64))
+        if self.column_names is not None and found.names is not None:
+            places = [found.names.index(name) if name in found.names else None for name in self.column_names]
+            shared = [(own, place) for own, place in enumerate(places) if place is not None]
+            own, others = ([pair[side] for pair in shared] for side in (0, 1))
+            names = [self.column_names[number] for number in own]
+            return check_inputs(self.columns.numpy()[:, own], found.values[:, others], names)
+        return check_inputs(self.columns.numpy(), found.values)
 
     @property
     def outputs(self) -> Outputs:
@@ -139,7 +157,8 @@ class FittedModel:
         )
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
-        return estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes)
+        checks = self.held_out.input_checks(inputs)
+        return estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes, inputs=checks)
 
     def with_calibrator(
         self,
@@ -174,7 +193,11 @@ class FittedModel:
             1 / source.density_ratio,
             None if target is None else torch.softmax(target.logits.double(), dim=-1),
         )
-        return replace(fitted, conformity=found, held_out=_held_out_rows(data))
+        kept = _held_out_rows(data)
+        if diagnosis is not None and problem.target is not None:
+            diagnosis = replace(diagnosis, inputs=kept.input_checks(problem.target.inputs))
+            fitted = replace(fitted, findings=replace(fitted.findings, diagnosis=diagnosis))
+        return replace(fitted, conformity=found, held_out=kept)
 
     def _calibration_data(
         self, training: LabelledDomain, held_out: LabelledDomain | None, target: UnlabelledDomain | None
@@ -348,12 +371,15 @@ def _network_without_weights(
 def _held_out_rows(data: CalibrationData) -> HeldOut:
     rows = sampled_rows(len(data.held_out_labels), _MOST_HELD_OUT)
     outputs = data.held_out
+    columns = None if data.held_out_inputs is None else data.held_out_inputs.columns()
     return HeldOut(
         logits=outputs.logits[rows],
         density_ratio=outputs.density_ratio[rows],
         structure=outputs.structure[rows],
         labels=data.held_out_labels[rows],
         judged=None if data.judged is None else tuple(part[rows] for part in data.judged.held_out),
+        columns=None if columns is None else torch.from_numpy(columns.values[rows].astype(np.float64)),
+        column_names=None if columns is None else columns.names,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from typing import Any
 
 SPEC_HELP = (
     "a folder, an image list, a table (.csv, .parquet, ...), an npz/npy file or a catalog name "
@@ -26,16 +27,32 @@ def declare_settings(
     )
 
 
+class _SplitNames(argparse.Action):
+    """Names with blanks or commas between them."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = None
+    ) -> None:
+        del parser, option_string
+        names = (name.strip() for value in values for name in value.split(","))
+        setattr(namespace, self.dest, tuple(filter(None, names)))
+
+
+def declare_names(
+    parser: argparse.ArgumentParser, flag: str, words: str, default: tuple[str, ...] | None = None
+) -> None:
+    """An option that takes names, with blanks or commas between them."""
+    parser.add_argument(flag, nargs="+", action=_SplitNames, default=default, metavar="NAME", help=words)
+
+
 def declare_table_columns(parser: argparse.ArgumentParser, *, of_source: bool = False) -> None:
     """`--label` and `--id`; of a source also `--ignore` and `--columns`."""
     remembered = "" if of_source else "; default: as in training"
     parser.add_argument("--label", metavar="COLUMN", help=f"of a table, the column of the labels{remembered}")
     parser.add_argument("--id", metavar="COLUMN", help=f"of a table, a column that names the rows{remembered}")
     if of_source:
-        parser.add_argument("--ignore", nargs="+", metavar="COLUMN", help="of a table, columns that are no inputs")
-        parser.add_argument(
-            "--columns", nargs="+", metavar="COLUMN", help="of a table, the inputs; default: all others"
-        )
+        declare_names(parser, "--ignore", "of a table, columns that are no inputs")
+        declare_names(parser, "--columns", "of a table, the inputs; default: all others")
 
 
 def declare_learning_curve(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftcal.faces.batches import PERIODS
-from shiftcal.faces.cli.arguments import positive
+from shiftcal.faces.cli.arguments import declare_names, positive
 
 if TYPE_CHECKING:
     from shiftcal.faces.prediction_columns import TableRoles
@@ -30,14 +30,12 @@ def declare_tables(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="labelled rows of when all was well: .csv, .parquet",
     )
-    parser.add_argument(
-        "--probabilities", type=_names, metavar="A,B,..", help="columns of probabilities; default: guessed, and said"
-    )
+    declare_names(parser, "--probabilities", "columns of probabilities; default: guessed, and said")
     parser.add_argument(
         "--label", metavar="COLUMN", help="column of labels of the reference; default: guessed, and said"
     )
-    parser.add_argument("--features", type=_names, metavar="A,B,..", help="columns to watch; default: all others")
-    parser.add_argument("--ignore", type=_names, default=(), metavar="A,B,..", help="columns that are no features")
+    declare_names(parser, "--features", "columns to watch; default: all others")
+    declare_names(parser, "--ignore", "columns that are no features", default=())
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -59,9 +57,7 @@ def declare_monitor(parser: argparse.ArgumentParser) -> None:
         "--state", type=Path, metavar="FILE", help="where to go on from; seen batches are not done again"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a page with the time lines (.html)")
-    parser.add_argument(
-        "--watch", type=_names, default=("accuracy", "drift"), metavar="A,B", help="accuracy, drift or both (default)"
-    )
+    declare_names(parser, "--watch", "accuracy, drift or both (default)", default=("accuracy", "drift"))
     parser.add_argument("--false-alarms-per-year", type=float, default=1.0, metavar="X", help="default: 1")
     parser.add_argument("--batches-per-year", type=float, default=365.0, metavar="X", help="default: 365, one a day")
 
@@ -126,6 +122,7 @@ def _concluded(arguments: argparse.Namespace, log: MonitorLog, new: Sequence[Bat
         print(
             f"{len(new)} new batches, {alarms} with an alarm; {num_seen} seen before; accuracy on the reference: "
             f"{log.reference.accuracy:.1%}"
+            + ("; the newest batch on record has an alarm" if has_alarm and not alarms else "")
         )
         if arguments.report is not None:
             print(f"report: {arguments.report}")
@@ -159,7 +156,3 @@ def fingerprint(path: Path, roles: TableRoles) -> str:
 def _labels(frame: Any, label: str) -> Any:
     """Where all have come; they are shown, and serve for nothing else."""
     return frame[label] if label in frame.columns and not frame[label].isna().any() else None
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
