@@ -76,7 +76,8 @@ def test_nested_values_are_of_another_kind(column: str, value: Any, encoder: Tab
 def test_columns_without_any_value(kind: str, encoder: TableEncoder) -> None:
     empty = pd.Series([None] * 40, dtype=kind)
     assert fit_column(empty.rename("c")).description() == "ignored: it has one value only"
-    features = encoder.encode(FRAME.assign(size=empty, kind=empty), "new")
+    with pytest.warns(ShiftcalWarning, match="100% of column 'kind' .* such as a missing one"):
+        features = encoder.encode(FRAME.assign(size=empty, kind=empty), "new")
     assert not features.any()  # the median, and no category
 
 

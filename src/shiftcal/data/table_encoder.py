@@ -18,6 +18,7 @@ from shiftcal.data.frames import numbered_names
 from shiftcal.data.inputs import ArrayInputs, Columns
 from shiftcal.data.labels import class_numbers
 from shiftcal.data.table_columns import (
+    CategoryColumn,
     Column,
     Features,
     IgnoredColumn,
@@ -27,6 +28,8 @@ from shiftcal.data.table_columns import (
 )
 from shiftcal.data.table_values import kind_of, of_another_kind
 
+# Share of a column's values that the source does not have, from which on that is said aloud.
+_MUCH_UNKNOWN = 0.2
 _SHOWN = 12
 
 
@@ -146,7 +149,18 @@ class TableEncoder(Encoder):
 def _encoded(column: Column, values: Any, name: str) -> Features:
     if kind_of(values) == "nested":
         raise of_another_kind(column.name, name, column.description(), "nested values", values)
-    return column.encode(values, name)
+    features = column.encode(values, name)
+    if isinstance(column, CategoryColumn) and not column.num_rare and len(features):
+        is_unknown = ~features.any(axis=1)
+        if is_unknown.mean() > _MUCH_UNKNOWN:
+            row = int(is_unknown.argmax())
+            first = "a missing one" if values.isna().iloc[row] else repr(values.iloc[row])
+            message = (
+                f"{name}: {is_unknown.mean():.0%} of column {column.name!r} are values that the source does not "
+                f"have, such as {first}; the classifier knows nothing of them"
+            )
+            warnings.warn(message, ShiftcalWarning, stacklevel=2)
+    return features
 
 
 class TableInputs(ArrayInputs):
