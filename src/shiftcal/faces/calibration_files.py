@@ -14,10 +14,11 @@ from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core import options
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
 from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
-from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration, SourceInputs
+from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import TargetFindings
 from shiftcal.target.feature_map import FeatureMap
+from shiftcal.target.input_checks import InputReference
 from shiftcal.target.prediction_sets import Conformity
 
 _FORMAT = 1
@@ -96,7 +97,7 @@ def _fitted(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FittedCal
     names, features = about["column_names"], about["features"]
     inputs = None
     if "source_inputs" in arrays:
-        inputs = SourceInputs(arrays["source_inputs"], None if names is None else tuple(names))
+        inputs = InputReference(arrays["source_inputs"], None if names is None else tuple(names))
     logits = torch.from_numpy(arrays["source_logits"])
     expected = arrays.get("conformity_expected")
     return FittedCalibration(

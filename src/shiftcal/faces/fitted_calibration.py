@@ -21,7 +21,7 @@ from shiftcal.faces.model_reader import SeenRows
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.feature_map import FeatureMap, FeatureTable, fit_feature_map
-from shiftcal.target.input_checks import InputChecks, check_inputs
+from shiftcal.target.input_checks import InputReference
 from shiftcal.target.performance import Estimate, Expected, expected_performance, with_accuracy
 from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.target.sampling import sampled_rows
@@ -40,24 +40,6 @@ class Calibrated(NamedTuple):
     """(N,) P_source / P_target"""
 
 
-class SourceInputs(NamedTuple):
-    """Columns of the source's inputs that later ones are compared with."""
-
-    values: NDArray[np.float64]
-    """(N, F)"""
-    names: tuple[str, ...] | None
-
-    def checks(self, inputs: NDArray[np.float64] | None) -> InputChecks | None:
-        """Of other inputs (M, F) against these; None where there is nothing to compare."""
-        if inputs is None:
-            return None
-        if inputs.shape[1] != self.values.shape[1]:
-            raise InvalidInputError(
-                f"inputs: expected {self.values.shape[1]} columns of numbers, as on the source, got {inputs.shape[1]}"
-            )
-        return check_inputs(self.values, inputs, self.names)
-
-
 @dataclass(frozen=True)
 class FittedCalibration:
     """All that calibrated probabilities, sets and estimates of new rows are made from."""
@@ -70,7 +52,7 @@ class FittedCalibration:
     state: State
     source: Outputs
     source_labels: Tensor
-    source_inputs: SourceInputs | None
+    source_inputs: InputReference | None
     conformity: Conformity
     diagnosis: Diagnosis
     shown_given: NDArray[np.float64]
@@ -104,7 +86,9 @@ class FittedCalibration:
         """What to expect of the model on other rows."""
         target = self._outputs(seen.outputs, seen.features, seen.rows)
         data = CalibrationData(self.source, self.source_labels, target, num_classes=len(self.classes))
-        checks = None if self.source_inputs is None else self.source_inputs.checks(seen.inputs)
+        checks = None
+        if self.source_inputs is not None and seen.inputs is not None:
+            checks = self.source_inputs.checks(seen.inputs)
         found = estimate_performance(
             data, target, self.scaling, self.classes, inputs=checks, looked_at=seen.looked_at or _OUTPUTS_ALONE
         )
@@ -158,14 +142,14 @@ def fit_calibration(
     own, others = (_domain(seen.outputs, seen.features, seen.rows, kind, feature_map) for seen in (source, target))
     inputs = None
     if source.inputs is not None:
-        inputs = SourceInputs(source.inputs[sampled_rows(len(source.inputs), _KEPT_ROWS)], source.column_names)
+        inputs = InputReference(source.inputs[sampled_rows(len(source.inputs), _KEPT_ROWS)], source.column_names)
     scaling = TargetScaling(use_features=feature_map is not None)
     data = CalibrationData(own, labels, others, num_classes=len(classes))
     state, found = scaling.fit(data), scaling.diagnose(data)
     assert found is not None
     found = replace(
         found,
-        inputs=None if inputs is None else inputs.checks(target.inputs),
+        inputs=None if inputs is None or target.inputs is None else inputs.checks(target.inputs),
         looked_at=source.looked_at or _OUTPUTS_ALONE,
     )
     of_source, of_target = (_calibrated(scaling, state, domain) for domain in (own, others))

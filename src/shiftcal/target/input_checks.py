@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.target.sampling import sampled_rows
 
 _FloatArray = NDArray[np.float64]
@@ -89,6 +90,30 @@ class InputChecks:
             f"LOOK AT THE INPUTS FIRST: {columns} of {self.num_columns} columns of numbers are not what they were on "
             f"the source ({named}{more}). No estimate can be relied on before that is mended or explained."
         )
+
+
+class InputReference(NamedTuple):
+    """Columns of source inputs that later ones are compared with."""
+
+    values: _FloatArray
+    """(N, F)"""
+    names: tuple[str, ...] | None
+
+    def checks(self, inputs: _FloatArray, names: Sequence[str] | None = None) -> InputChecks:
+        """Of other inputs (M, F) against these: by name where both have names, else by place.
+
+        Raises:
+            InvalidInputError: columns without names, and not as many.
+        """
+        if self.names is not None and names is not None:
+            shared = [name for name in self.names if name in names]
+            own, others = ([known.index(name) for name in shared] for known in (self.names, list(names)))
+            return check_inputs(self.values[:, own], inputs[:, others], shared)
+        if inputs.shape[1] != self.values.shape[1]:
+            raise InvalidInputError(
+                f"inputs: expected {self.values.shape[1]} columns of numbers, as on the source, got {inputs.shape[1]}"
+            )
+        return check_inputs(self.values, inputs, self.names)
 
 
 def check_inputs(source: _FloatArray, target: _FloatArray, names: Sequence[str] | None = None) -> InputChecks:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,52 +27,16 @@ from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.target.diagnosis import Diagnosis, TargetFindings
-from shiftcal.target.input_checks import InputChecks, check_inputs
 from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import prediction_device
+from shiftcal.training.held_out import HeldOut, held_out_rows
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord
-
-# Held-out rows that a model keeps: enough for estimates, and a few megabytes at most.
-_MOST_HELD_OUT = 2_000
-
-
-class HeldOut(NamedTuple):
-    """What a model says, before calibration, of source rows that were held out: later data is compared with them."""
-
-    logits: Tensor
-    density_ratio: Tensor
-    structure: Tensor
-    labels: Tensor
-    judged: tuple[Tensor, ...] | None
-    """As of `Method.judged_outputs`, where that differs from the outputs."""
-    columns: Tensor | None = None
-    """Their inputs as they came, where these are a table."""
-    column_names: tuple[str, ...] | None = None
-
-    def input_checks(self, inputs: Inputs) -> InputChecks | None:
-        """The columns of other inputs against these; None where there are none to compare."""
-        found = inputs.subset(sampled_rows(len(inputs))).columns()
-        if self.columns is None or found is None:
-            return None
-        found = found._replace(values=found.values.astype(np.float64))
-        if self.column_names is not None and found.names is not None:
-            places = [found.names.index(name) if name in found.names else None for name in self.column_names]
-            shared = [(own, place) for own, place in enumerate(places) if place is not None]
-            own, others = ([pair[side] for pair in shared] for side in (0, 1))
-            names = [self.column_names[number] for number in own]
-            return check_inputs(self.columns.numpy()[:, own], found.values[:, others], names)
-        return check_inputs(self.columns.numpy(), found.values)
-
-    @property
-    def outputs(self) -> Outputs:
-        """As outputs."""
-        return Outputs(self.logits, self.density_ratio, self.structure)
 
 
 @dataclass(frozen=True)
@@ -193,7 +157,7 @@ class FittedModel:
             1 / source.density_ratio,
             None if target is None else torch.softmax(target.logits.double(), dim=-1),
         )
-        kept = _held_out_rows(data)
+        kept = held_out_rows(data)
         if diagnosis is not None and problem.target is not None:
             diagnosis = replace(diagnosis, inputs=kept.input_checks(problem.target.inputs))
             fitted = replace(fitted, findings=replace(fitted.findings, diagnosis=diagnosis))
@@ -366,21 +330,6 @@ def _network_without_weights(
     )
     network: nn.Module = recipe.method.build(blueprint)
     return network
-
-
-def _held_out_rows(data: CalibrationData) -> HeldOut:
-    rows = sampled_rows(len(data.held_out_labels), _MOST_HELD_OUT)
-    outputs = data.held_out
-    columns = None if data.held_out_inputs is None else data.held_out_inputs.columns()
-    return HeldOut(
-        logits=outputs.logits[rows],
-        density_ratio=outputs.density_ratio[rows],
-        structure=outputs.structure[rows],
-        labels=data.held_out_labels[rows],
-        judged=None if data.judged is None else tuple(part[rows] for part in data.judged.held_out),
-        columns=None if columns is None else torch.from_numpy(columns.values[rows].astype(np.float64)),
-        column_names=None if columns is None else columns.names,
-    )
 
 
 def plain_model(model: FittedModel) -> dict[str, Any]:
