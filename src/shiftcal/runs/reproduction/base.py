@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from shiftcal.runs.comparison import ComparisonPlan, Contender
 from shiftcal.runs.comparison.plan import Folders
+from shiftcal.runs.reporting.figures.drawing import new_axes, new_figure, run_styles, shown
 from shiftcal.runs.tasks import parse_tasks
 
 Scale = Literal["cpu", "paper"]
@@ -65,7 +66,18 @@ def visda_plan(contenders: tuple[Contender, ...], num_seeds: int = 3) -> Compari
     )
 
 
-def mean_of(rows: Sequence[Row], column: str, **wanted: str | int) -> float:
+def draw_bins(means: Mapping[str, Sequence[float]], ticks: Sequence[str], x_label: str, y_label: str) -> Figure:
+    """A line for each method through its means in each bin."""
+    figure = new_figure(5.2, 3.2)
+    axes = new_axes(figure, x_label, y_label)
+    for (method, values), (colour, line) in zip(means.items(), run_styles(len(means)), strict=True):
+        axes.plot(range(len(values)), values, color=colour, linestyle=line, marker="o", label=shown(method))
+    axes.set_xticks(range(len(ticks)), ticks)
+    axes.legend()
+    return figure
+
+
+def mean_of(rows: Sequence[Row], column: str, **wanted: str | float) -> float:
     """Mean of a column over the rows that have the wanted values; nan if there are none."""
     values = [float(row[column]) for row in rows if all(row[key] == value for key, value in wanted.items())]
     return sum(values) / len(values) if values else float("nan")

@@ -12,8 +12,7 @@ from shiftcal.runs.analysis import accuracy_by_ratio
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.predictions import load_predictions
-from shiftcal.runs.reporting.figures.drawing import new_figure, plain, run_styles, shown
-from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of, visda_plan
+from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, draw_bins, mean_of, values_of, visda_plan
 from shiftcal.runs.tasks import SUITES
 
 _OWN = "drst"
@@ -73,18 +72,12 @@ class HardExamples(Reproduction):
 
     def draw(self, rows: Sequence[Row]) -> Figure:
         """Accuracy by bin, means over tasks and seeds."""
-        figure = new_figure(5.2, 3.2)
-        axes = figure.subplots()
-        plain(axes)
-        methods = [str(method) for method in values_of(rows, "method")]
-        for method, (colour, line) in zip(methods, run_styles(len(methods)), strict=True):
-            means = [mean_of(rows, "accuracy", method=method, bin=number) for number in range(_NUM_BINS)]
-            axes.plot(range(1, _NUM_BINS + 1), means, color=colour, linestyle=line, marker="o", label=shown(method))
-        axes.set_xticks(range(1, _NUM_BINS + 1))
-        axes.set_xlabel("fifth of the target by DRST's density ratio, the least source-like first")
-        axes.set_ylabel("accuracy")
-        axes.legend()
-        return figure
+        means = {
+            str(method): [mean_of(rows, "accuracy", method=str(method), bin=number) for number in range(_NUM_BINS)]
+            for method in values_of(rows, "method")
+        }
+        x_label = "fifth of the target by DRST's density ratio, the least source-like first"
+        return draw_bins(means, [str(number + 1) for number in range(_NUM_BINS)], x_label, "accuracy")
 
     def finding(self, rows: Sequence[Row]) -> str:
         """Leads over each rival in the first and the last bin."""

@@ -22,7 +22,7 @@ from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.predictions import Predictions, load_predictions
 from shiftcal.runs.reporting.figures.drawing import new_figure, plain, run_styles, shown
-from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of
+from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, draw_bins, mean_of, values_of
 from shiftcal.runs.tasks import parse_tasks
 
 _EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -85,23 +85,18 @@ class HumanAgreement(Reproduction):
 
     def draw(self, rows: Sequence[Row]) -> Figure:
         """ECE by bin."""
-        figure = new_figure(5.2, 3.2)
-        axes = figure.subplots()
-        plain(axes)
-        methods = [str(method) for method in values_of(rows, "method")]
-        for method, (colour, line) in zip(methods, run_styles(len(methods)), strict=True):
-            means = [_mean_of_bin(rows, method, low) for low in _EDGES[:-1]]
-            axes.plot(range(len(means)), means, color=colour, linestyle=line, marker="o", label=shown(method))
-        axes.set_xticks(range(len(_EDGES) - 1), [f"{low:g} to {low + 0.2:g}" for low in _EDGES[:-1]])
-        axes.set_xlabel("share of people who choose the true class")
-        axes.set_ylabel("ECE")
-        axes.legend()
-        return figure
+        means = {
+            str(method): [mean_of(rows, "ece", method=str(method), low=low) for low in _EDGES[:-1]]
+            for method in values_of(rows, "method")
+        }
+        ticks = [f"{low:g} to {low + 0.2:g}" for low in _EDGES[:-1]]
+        return draw_bins(means, ticks, "share of people who choose the true class", "ECE")
 
     def finding(self, rows: Sequence[Row]) -> str:
         """ECE by bin, of all tasks and seeds."""
         lines = "; ".join(
-            f"{method} " + " ".join(_written(_mean_of_bin(rows, str(method), low)) for low in _EDGES[:-1])
+            f"{method} "
+            + " ".join(_written(mean_of(rows, "ece", method=str(method), low=low)) for low in _EDGES[:-1])
             for method in values_of(rows, "method")
         )
         return f"ECE by bin, means over {len(values_of(rows, 'task'))} tasks: {lines}."
@@ -191,9 +186,3 @@ def _labels(predictions: Predictions) -> NDArray[np.int64]:
 
 def _written(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _mean_of_bin(rows: Sequence[Row], method: str, low: float) -> float:
-    """Mean ECE of a bin over tasks and seeds; nan where it has no pictures."""
-    values = [float(row["ece"]) for row in rows if row["method"] == method and row["low"] == low]
-    return sum(values) / len(values) if values else float("nan")
