@@ -50,7 +50,7 @@ def row_of(path: Path) -> dict[str, Any]:
         "num_classes": held_out.logits.shape[1],
         "accuracy": right.mean(),
         **asdict(Combined().witnesses(evidence)),
-        "shifted_share": evidence.shifted.share,
+        "shifted_share": evidence.structure.shifted.share,
         "thresholded_entropy": AverageThresholdedConfidence(score="entropy").estimate(evidence),
         **{name.replace("-", "_"): ESTIMATORS[name]().estimate(evidence) for name in RIVALS},
     }

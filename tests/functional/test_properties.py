@@ -13,7 +13,7 @@ from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import one_hot, robust_probabilities
 from shiftcal.functional.self_training import class_thresholds, select_class_balanced
 from shiftcal.functional.temperature import fit_temperature
-from shiftcal.target.clusters import fit_clusters
+from shiftcal.target.clusters import fit_clusters, unit_rows
 from shiftcal.target.prediction_sets import weighted_threshold
 
 settings.register_profile("fast", max_examples=40, deadline=None, derandomize=True)
@@ -150,8 +150,10 @@ def test_clusters_do_not_depend_on_units_that_all_columns_share(seed: int, scale
     features = torch.randn(30, 4, generator=generator, dtype=torch.float64)
     probabilities = torch.randn(30, 3, generator=generator, dtype=torch.float64).softmax(dim=-1)
     moved = scale * features + offset
-    before = fit_clusters(features, probabilities).posteriors(features)
-    torch.testing.assert_close(fit_clusters(moved, probabilities).posteriors(moved), before, atol=1e-3, rtol=1e-3)
+    before = fit_clusters(unit_rows(features), probabilities).posteriors(features)
+    torch.testing.assert_close(
+        fit_clusters(unit_rows(moved), probabilities).posteriors(moved), before, atol=1e-3, rtol=1e-3
+    )
 
 
 EXTREMES = (-1e30, -1e4, -1.0, -1e-30, 0.0, 1e-30, 1.0, 1e4, 1e30)

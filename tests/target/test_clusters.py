@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from shiftcal.target.clusters import Clusters, common_units, fit_clusters
+from shiftcal.target.clusters import Clusters, common_units, fit_clusters, unit_rows
 
 
 def blobs(num_rows: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -15,7 +15,7 @@ def test_clusters_correct_the_errors_of_the_predictions_that_they_start_from() -
     """A third of the predictions of each class are wrong; the clusters find their way back."""
     features, labels = blobs(400, spread=0.5)
     predicted = torch.where(torch.arange(400) % 3 == 0, (labels + 1) % 4, labels)
-    clusters = fit_clusters(features, torch.nn.functional.one_hot(predicted, 4).double())
+    clusters = fit_clusters(unit_rows(features), torch.nn.functional.one_hot(predicted, 4).double())
     posteriors = clusters.posteriors(features)
     assert (posteriors.argmax(dim=-1) == labels).double().mean() > 0.99
     assert torch.equal(posteriors.argmax(dim=-1), clusters.assigned(features))
@@ -25,17 +25,19 @@ def test_clusters_correct_the_errors_of_the_predictions_that_they_start_from() -
 def test_neither_a_common_offset_nor_a_common_scale_matters() -> None:
     features, labels = blobs(80, spread=1.0)
     probabilities = torch.nn.functional.one_hot(labels, 4).double()
-    before = fit_clusters(features, probabilities).posteriors(features)
+    before = fit_clusters(unit_rows(features), probabilities).posteriors(features)
     moved = 3 * features - 7
-    torch.testing.assert_close(before, fit_clusters(moved, probabilities).posteriors(moved))
+    torch.testing.assert_close(before, fit_clusters(unit_rows(moved), probabilities).posteriors(moved))
 
 
 def test_units_divide_the_columns() -> None:
     features, labels = blobs(80, spread=1.0)
     probabilities = torch.nn.functional.one_hot(labels, 4).double()
     units = torch.arange(1, 9).double()
-    scaled = fit_clusters(features, probabilities, units).posteriors(features)
-    torch.testing.assert_close(scaled, fit_clusters(features / units, probabilities).posteriors(features / units))
+    scaled = fit_clusters(unit_rows(features, units), probabilities).posteriors(features)
+    torch.testing.assert_close(
+        scaled, fit_clusters(unit_rows(features / units), probabilities).posteriors(features / units)
+    )
 
 
 def test_posteriors_are_those_of_a_mixture_of_von_mises_fisher_distributions() -> None:

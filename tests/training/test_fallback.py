@@ -19,7 +19,7 @@ from shiftcal.methods import METHODS
 from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
-from shiftcal.target.clusters import common_units
+from shiftcal.target.clusters import common_units, unit_rows
 from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
 from shiftcal.target.rule import TrustRule
@@ -114,7 +114,9 @@ def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem
     labels = torch.from_numpy(source.labels)
     expected = [
         float(
-            agrees_with_clusters(features, logits(model, images).double(), labels, TrustRule(), units).double().mean()
+            agrees_with_clusters(unit_rows(features, units), logits(model, images).double(), labels, TrustRule())
+            .double()
+            .mean()
         )
         for model in (adapted, reference)
     ]
@@ -156,7 +158,7 @@ def test_predictions_that_are_made_with_clusters_do_not_confirm_themselves() -> 
     rows = np.arange(len(source), dtype=np.int64)
     units, labels = common_units(source.inputs.fetch(rows).double()), torch.from_numpy(source.labels)
     judged = adapted.judged_outputs(data.target.inputs)[0].double()
-    expected = agrees_with_clusters(features, judged, labels, TrustRule(), units).double().mean()
+    expected = agrees_with_clusters(unit_rows(features, units), judged, labels, TrustRule()).double().mean()
     assert found.adapted_agreement == pytest.approx(float(expected))
 
 

@@ -17,6 +17,7 @@ from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, calibration_gap
+from shiftcal.target.structure import DomainStructure
 
 State = dict[str, Tensor]
 
@@ -91,7 +92,23 @@ class CalibrationData:
         if self.training is not None:
             assert self.training_labels is not None
             source, labels = rows(self.training, *said.training), self.training_labels
-        return ShiftEvidence(source, labels, held_out, self.held_out_labels, target, self.before_adaptation)
+        # Without features of its own or of a reference, a structure is that of what is said, and not shared.
+        shared = with_features and target.reference_features is None
+        return ShiftEvidence(
+            source,
+            labels,
+            held_out,
+            self.held_out_labels,
+            target,
+            self.before_adaptation,
+            self._feature_structure if shared else None,
+        )
+
+    @cached_property
+    def _feature_structure(self) -> DomainStructure:
+        assert self.target is not None
+        training = None if self.training is None else self.training.structure.double()
+        return DomainStructure(training, self.held_out.structure.double(), self.target.structure.double())
 
     @cached_property
     def _diagnoses(self) -> dict[tuple[AccuracyEstimator, bool], Diagnosis]:

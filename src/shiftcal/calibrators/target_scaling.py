@@ -60,17 +60,18 @@ class TargetScaling(TrustRule, Calibrator):
         if evidence is None or found is None:
             return {"temperature": _scalar(1.0)}
         state: State = {"temperature": _scalar(held_out_temperature(data.held_out.logits, data.held_out_labels))}
-        weights = None
-        if self._needs_ratio(data) and evidence.domains is not None:
+        domains = evidence.structure.domains if self._needs_ratio(data) else None
+        if domains is not None:
             state |= {
-                "ratio_slope": -evidence.domains.slope,
-                "ratio_intercept": -evidence.domains.intercept,
-                "shifted_share": _scalar(evidence.shifted.share),
+                "ratio_slope": -domains.slope,
+                "ratio_intercept": -domains.intercept,
+                "shifted_share": _scalar(evidence.structure.shifted.share),
             }
-            weights = evidence.shifted.weights
-            evidence = self._with_ratio(evidence, evidence.domains)
+            evidence = self._with_ratio(evidence, domains)
         vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.cluster_reliability
-        scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=self.keep_source, cluster_weights=weights)
+        scaling = fit_scaling(
+            evidence, found.accuracy, vote, keep_source=self.keep_source, by_shifted_rows=domains is not None
+        )
         return state | _scaling_state(scaling)
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
@@ -108,7 +109,7 @@ class TargetScaling(TrustRule, Calibrator):
 
     def _with_ratio(self, evidence: ShiftEvidence, domains: DomainClassifier) -> ShiftEvidence:
         """The same with the ratio of a domain classifier, of each row by a fit without it."""
-        share, num_held_out = evidence.shifted.share, len(evidence.held_out_labels)
+        share, num_held_out = evidence.structure.shifted.share, len(evidence.held_out_labels)
         held_out, target = (
             replace(rows, target_probability=shifted_probability_anywhere(self._bounded(-log_odds), share))
             for rows, log_odds in (
@@ -117,7 +118,7 @@ class TargetScaling(TrustRule, Calibrator):
             )
         )
         source = evidence.source if evidence.has_training_rows else held_out
-        return replace(evidence, source=source, held_out=held_out, target=target)
+        return replace(evidence, source=source, held_out=held_out, target=target, known_structure=evidence.structure)
 
     def _bounded(self, log_ratio: Tensor) -> Tensor:
         limit = math.log(self.ratio_bound)

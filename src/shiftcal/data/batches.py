@@ -36,6 +36,8 @@ class PseudoLabels:
     labels: Rows
     soft_labels: Distributions | None = None
     """(N, C) for methods that train on distributions, such as weighted or smoothed labels; None: one-hot."""
+    confidence: float | None = None
+    """Mean probability that the method gave these labels, for diagnostics; None: what the network predicts."""
 
     def __len__(self) -> int:
         return len(self.rows)

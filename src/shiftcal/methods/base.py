@@ -25,6 +25,7 @@ from shiftcal.target.evidence import BeforeAdaptation
 OptimizerKind = Literal["adamw", "sgd"]
 Schedule = Literal["constant", "cosine", "cosine-7/16", "step"]
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
+FoundT = TypeVar("FoundT")
 
 TASK = "task"
 RATIO = "ratio"
@@ -103,6 +104,21 @@ class TrainingView:
     """Outputs for all rows, in order, by the network as it stands."""
     observe: Callable[[Callable[[Tensor], tuple[Tensor, ...]], Inputs], tuple[Tensor, ...]]
     """Applies a function to all rows in batches, in evaluation mode and without gradients; results on the CPU."""
+    found_in_data: dict[str, Any] = field(default_factory=dict)
+    """What `once` has found that depends on the data alone: the same dictionary for all epochs of a training."""
+    found_this_time: dict[str, Any] = field(default_factory=dict)
+    """What it has found that depends on the weights too."""
+
+    def once(self, name: str, find: Callable[[], FoundT], *, by_data_alone: bool = False) -> FoundT:
+        """What `find` gives, found once in this view or, if it depends on the data alone, once in a training.
+
+        Buffers are fitted while a view lasts: nothing that depends on these can be kept.
+        """
+        known = self.found_in_data if by_data_alone else self.found_this_time
+        if name not in known:
+            known[name] = find()
+        found: FoundT = known[name]
+        return found
 
     @cached_property
     def target_outputs(self) -> Outputs:

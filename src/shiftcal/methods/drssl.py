@@ -98,7 +98,7 @@ class DistributionallyRobustSemiSupervised(
         least = min(self.least_confidence, 2 * float(robust.exp().amax(dim=-1).mean()))
         thresholds = fair_thresholds(confidence, labels, shares, portion).clamp_min(least)
         rows = (confidence >= thresholds[labels]).nonzero().squeeze(-1)
-        return PseudoLabels(rows.numpy(), labels[rows].numpy())
+        return PseudoLabels(rows.numpy(), labels[rows].numpy(), confidence=float(confidence[rows].mean()))
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         """The ratio, then labels and pseudo-labels on views with the new ratio."""

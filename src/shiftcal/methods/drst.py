@@ -69,8 +69,9 @@ class DistributionallyRobustSelfTraining(
             if self.is_target_aware
             else view.target_outputs.logits.double()
         )
-        rows, labels = select_class_balanced(torch.softmax(scores, dim=-1), portion)
-        return PseudoLabels(rows.numpy(), labels.numpy())
+        probabilities = torch.softmax(scores, dim=-1)
+        rows, labels = select_class_balanced(probabilities, portion)
+        return PseudoLabels(rows.numpy(), labels.numpy(), confidence=float(probabilities[rows, labels].mean()))
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         """As `drl`, with strong views of pseudo-labelled images; the reference sees none of them."""

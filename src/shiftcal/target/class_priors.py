@@ -58,7 +58,7 @@ def find_prior_shift(evidence: ShiftEvidence) -> PriorShift:
     probabilities = torch.softmax(evidence.target.logits / temperature, dim=-1)
     found = target_frequencies(probabilities, source)
     weights = (found / source).clamp(_LEAST_WEIGHT, _LARGEST_WEIGHT)[labels]
-    own, _, target = evidence.components
+    own, _, target = evidence.structure.components
     posterior = corrected(probabilities, source, found)
     return PriorShift(
         frequencies=tuple(found.tolist()),

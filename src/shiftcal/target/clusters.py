@@ -10,6 +10,7 @@ way, and a mean that the domains do not share would count as similarity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,8 @@ from torch.nn.functional import normalize
 CONCENTRATION = 30.0
 """kappa."""
 _NUM_ROUNDS = 10
+# Largest change of a share in a round after which no other follows.
+_SETTLED = 1e-3
 # Of the sum of no rows: squared, so that nothing is divided by 0.
 _LEAST_LENGTH = 1e-12
 # Times the median deviation from which on columns are taken to have units of their own.
@@ -50,59 +53,72 @@ class Clusters:
 
     def assigned(self, features: Tensor) -> Tensor:
         """The cluster (N,) with the largest share in each row."""
-        return (self.directions(features) @ self.centroids.T).argmax(dim=-1)
+        return self.nearest(self.directions(features))
+
+    def nearest(self, directions: Tensor) -> Tensor:
+        """The same of directions (N, F)."""
+        return (directions @ self.centroids.to(directions).T).argmax(dim=-1)
 
 
-def fit_clusters(
-    features: Tensor, probabilities: Tensor, units: Tensor | None = None, weights: Tensor | None = None
-) -> Clusters:
-    """Clusters of rows (N, F), started at the classifier's probabilities (N, C).
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows as clusters are found from them, whatever a classifier says: at unit length around their common centre."""
 
-    Args:
-        features: of the rows.
-        probabilities: of the classifier.
-        units: `common_units` or others; None: none.
-        weights: (N,) how much each row counts; None: all alike.
-    """
+    units: Tensor
+    """(F,) or a scalar, that features were divided by."""
+    centre: Tensor
+    """(F,)"""
+    directions: Tensor
+    """(N, F) in single precision: it takes half the time, and soft clusters forgive."""
+    weights: Tensor
+    """(N, 1) how much each row counts."""
+
+
+def unit_rows(features: Tensor, units: Tensor | None = None, weights: Tensor | None = None) -> UnitRows:
+    """Features (N, F) in `common_units` or others, None: as they are; rows of weights (N,), None: all alike."""
     units = features.new_ones(()) if units is None else units
-    centre, directions, weights = _prepared(features, units, weights)
-    posteriors = probabilities.float()
-    for _ in range(_NUM_ROUNDS):
-        centroids = normalize((weights * posteriors).T @ directions, dim=-1)
-        posteriors = torch.softmax(CONCENTRATION * directions @ centroids.T, dim=-1)
-    return Clusters(units, centre, centroids.to(features))
+    weights = features.new_ones(len(features)) if weights is None else weights
+    scaled = features / units
+    centre = (weights / weights.sum()) @ scaled
+    directions = normalize(scaled - centre, dim=-1).float()
+    return UnitRows(units, centre, directions, weights.float().unsqueeze(-1))
 
 
-def clusters_of_others(features: Tensor, probabilities: Tensor, units: Tensor, weights: Tensor | None) -> Tensor:
+def fit_clusters(rows: UnitRows, probabilities: Tensor) -> Clusters:
+    """Clusters of rows, started at the classifier's probabilities (N, C)."""
+
+    def centroids(posteriors: Tensor) -> Tensor:
+        return normalize((rows.weights * posteriors).T @ rows.directions, dim=-1)
+
+    settled = _settled_posteriors(lambda posteriors: rows.directions @ centroids(posteriors).T, probabilities)
+    return Clusters(rows.units, rows.centre, centroids(settled).to(rows.centre))
+
+
+def clusters_of_others(rows: UnitRows, probabilities: Tensor) -> Tensor:
     """The cluster (N,) in which each row would lie if the row itself had no part in any centroid.
 
     As `fit_clusters` and `Clusters.assigned`, but leaving each row out for itself: of a cluster of three rows each
     is a third, and would confirm whatever the classifier says of it.
     """
-    _, directions, weights = _prepared(features, units, weights)
 
     def similarities(posteriors: Tensor) -> Tensor:
-        own = weights * posteriors
-        sums = own.T @ directions
-        with_all = directions @ sums.T
+        own = rows.weights * posteriors
+        sums = own.T @ rows.directions
+        with_all = rows.directions @ sums.T
         lengths = sums.square().sum(dim=-1) - 2 * own * with_all + own.square()
         return (with_all - own) / lengths.clamp_min(_LEAST_LENGTH).sqrt()
 
+    return similarities(_settled_posteriors(similarities, probabilities)).argmax(dim=-1)
+
+
+def _settled_posteriors(similarities: Callable[[Tensor], Tensor], probabilities: Tensor) -> Tensor:
+    """q (N, C) from which a further round changes nothing, or that of the last one."""
     posteriors = probabilities.float()
     for _ in range(_NUM_ROUNDS):
-        posteriors = torch.softmax(CONCENTRATION * similarities(posteriors), dim=-1)
-    return similarities(posteriors).argmax(dim=-1)
-
-
-def _prepared(features: Tensor, units: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Centre (F,), directions (N, F), weights (N, 1).
-
-    In single precision: it takes half the time, and soft clusters forgive.
-    """
-    weights = features.new_ones(len(features)) if weights is None else weights
-    scaled = features / units
-    centre = (weights / weights.sum()) @ scaled
-    return centre, normalize(scaled - centre, dim=-1).float(), weights.float().unsqueeze(-1)
+        previous, posteriors = posteriors, torch.softmax(CONCENTRATION * similarities(posteriors), dim=-1)
+        if float((posteriors - previous).abs().max()) < _SETTLED:
+            break
+    return posteriors
 
 
 def common_units(features: Tensor) -> Tensor:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from shiftcal.target.components import Components, fit_components
-from shiftcal.target.domain_classifier import DomainClassifier, fit_domain_classifier
-from shiftcal.target.shifted_part import ShiftedPart, find_shifted_part
+from shiftcal.target.structure import DomainStructure
 
 _LEAST_LOG_PROBABILITY = -14.0
 
 
 @dataclass(frozen=True)
 class ObservedRows:
-    """Rows of one domain, as a classifier sees them; float64 throughout."""
+    """Rows of one domain, as a classifier sees them; float64 in evidence."""
 
     logits: Tensor
     """(N, C) of the classifier."""
     target_probability: Tensor
     """(N,) P(target | x) = 1 / (1 + R(x)), with R the density ratio of source to target."""
-    features: Tensor | None
+    features: Tensor | None = None
     """(N, F) in which clusters are looked for; None where nothing but the logits is known."""
     reference_features: Tensor | None = None
     """(N, G) of a network that learned from the source alone, where there is one: a classifier that was adapted to
@@ -33,6 +34,23 @@ class ObservedRows:
     def judging_features(self) -> Tensor | None:
         """The features in whose clusters a classifier is judged."""
         return self.features if self.reference_features is None else self.reference_features
+
+    def taken(self, rows: NDArray[np.int64]) -> ObservedRows:
+        """Those of these numbers."""
+        chosen = torch.from_numpy(rows)
+        return self._each(lambda values: values[chosen])
+
+    def to(self, device: torch.device) -> ObservedRows:
+        """The same on a device."""
+        return self._each(lambda values: values.to(device))
+
+    def double(self) -> ObservedRows:
+        """The same in double precision."""
+        return self._each(Tensor.double)
+
+    def _each(self, function: Callable[[Tensor], Tensor]) -> ObservedRows:
+        values = (self.logits, self.target_probability, self.features, self.reference_features)
+        return ObservedRows(*(None if value is None else function(value) for value in values))  # type: ignore[arg-type]
 
     @property
     def predicted(self) -> Tensor:
@@ -72,6 +90,8 @@ class ShiftEvidence:
     held_out_labels: Tensor
     target: ObservedRows
     before_adaptation: BeforeAdaptation | None = None
+    known_structure: DomainStructure | None = None
+    """That of the features of these rows, where it was found before."""
 
     @property
     def num_classes(self) -> int:
@@ -99,42 +119,17 @@ class ShiftEvidence:
         return self.source is not self.held_out
 
     @cached_property
-    def components(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of source, held-out and target rows (N, K): of features or, without any, of log-probabilities."""
-        own, target = self._described
-        components = self._components
-        num_held_out = len(self.held_out_labels)
-        found = components.of(own)
-        held_out = found[:num_held_out]
-        return found[num_held_out:] if self.has_training_rows else held_out, held_out, components.of(target)
+    def structure(self) -> DomainStructure:
+        """Of the features in which the classifier is judged or, without any, of what it says."""
+        return self.known_structure or DomainStructure(
+            self._described(self.source) if self.has_training_rows else None,
+            self._described(self.held_out),
+            self._described(self.target),
+        )
 
-    @cached_property
-    def domains(self) -> DomainClassifier | None:
-        """Of all source rows, held-out ones first, and target rows; None where there are too few."""
-        own, target = self._described
-        return fit_domain_classifier(own, target, self._components)
-
-    @cached_property
-    def _components(self) -> Components:
-        return fit_components(*self._described)
-
-    @cached_property
-    def _described(self) -> tuple[Tensor, Tensor]:
-        """Rows of both domains: by features or, without any, by what the classifier says."""
-        source = (self.held_out, self.source) if self.has_training_rows else (self.held_out,)
-        parts = [
-            [rows.judging_features if self.has_features else log_probabilities(rows.logits) for rows in domain]
-            for domain in (source, (self.target,))
-        ]
-        own, target = (torch.cat([part for part in domain if part is not None]) for domain in parts)
-        return own, target
-
-    @cached_property
-    def shifted(self) -> ShiftedPart:
-        """The part of the target that is not as the source; all of it where there are too few rows to tell."""
-        if self.domains is None:
-            return ShiftedPart(1.0, torch.ones_like(self.target.target_probability))
-        return find_shifted_part(self.domains)
+    def _described(self, rows: ObservedRows) -> Tensor:
+        features = rows.judging_features
+        return features if self.has_features and features is not None else log_probabilities(rows.logits)
 
 
 def log_probabilities(logits: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from shiftcal.target.clusters import Clusters, common_units, fit_clusters
+from shiftcal.target.clusters import Clusters, UnitRows, common_units, fit_clusters, unit_rows
 from shiftcal.target.evidence import ObservedRows, ShiftEvidence, calibration_gap, mean_confidence
 
 # Bounds of the search for log T: far beyond what any task needs.
@@ -62,7 +62,7 @@ def fit_scaling(
     cluster_vote: float = 0.0,
     *,
     keep_source: bool = False,
-    cluster_weights: Tensor | None = None,
+    by_shifted_rows: bool = False,
 ) -> ConfidenceScaling:
     """The scaling whose mean confidence on the target is an accuracy.
 
@@ -71,13 +71,12 @@ def fit_scaling(
         accuracy: to be expected on the target.
         cluster_vote: v; without features there is no vote.
         keep_source: find T_source too.
-        cluster_weights: (M,) how much each target row counts in the clusters; None: all alike.
+        by_shifted_rows: clusters are those of the rows that have shifted; else of all target rows alike.
     """
     held_out, target = evidence.held_out, evidence.target
     clusters = None
     if target.features is not None and evidence.source.features is not None:
-        units = common_units(evidence.source.features)
-        clusters = fit_clusters(target.features, target.probabilities, units, cluster_weights)
+        clusters = fit_clusters(_cluster_rows(evidence, by_shifted_rows), target.probabilities)
     vote = target.logits.new_tensor(cluster_vote)
     on_target = _confidence_of(target, _votes(target, clusters, vote))
     on_source = _confidence_of(held_out, _votes(held_out, clusters, vote))
@@ -100,6 +99,17 @@ def fit_scaling(
         of_source = source_log_temperature(of_target)
         of_target = log_temperature(of_source)
     return ConfidenceScaling(clusters, vote, *target.logits.new_tensor([of_target, of_source]))
+
+
+def _cluster_rows(evidence: ShiftEvidence, by_shifted_rows: bool) -> UnitRows:
+    """The target in the features of the classifier itself, which may be others than those it is judged in."""
+    structure = evidence.structure
+    if evidence.target.reference_features is None:
+        return structure.shifted_rows if by_shifted_rows else structure.target_rows
+    assert evidence.target.features is not None
+    assert evidence.source.features is not None
+    weights = structure.shifted.weights if by_shifted_rows else None
+    return unit_rows(evidence.target.features, common_units(evidence.source.features), weights)
 
 
 def _votes(rows: ObservedRows, clusters: Clusters | None, cluster_vote: Tensor) -> Tensor:

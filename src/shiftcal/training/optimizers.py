@@ -16,9 +16,16 @@ def build_optimizer(plan: OptimizerPlan) -> torch.optim.Optimizer:
     if plan.kind == "adamw":
         # A gradient that is zero but for rounding must not be blown up to a full step: with torch's own epsilon of
         # 1e-8 it is, and the result depends on the order of summation, hence on the number of processes.
-        return torch.optim.AdamW(plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, eps=1e-6)
+        return torch.optim.AdamW(
+            plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, eps=1e-6, fused=True
+        )
     return torch.optim.SGD(
-        plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, momentum=0.9, nesterov=True
+        plan.parameters,
+        lr=plan.learning_rate,
+        weight_decay=plan.weight_decay,
+        momentum=0.9,
+        nesterov=True,
+        fused=True,
     )
 
 

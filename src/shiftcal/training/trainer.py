@@ -95,6 +95,8 @@ class Trainer:
         total_steps = self.num_epochs * self.num_steps
         self.schedules = {name: build_schedule(plans[name], self.optimizers[name], total_steps) for name in plans}
         self.progress = Progress()
+        # Of the data alone, so no part of the state: a resumed run finds the same again.
+        self._found_in_data: dict[str, Any] = {}
         self.plan = BatchPlan(
             batch_size=options.batch_size,
             target_multiple=method.target_multiple,
@@ -164,12 +166,11 @@ class Trainer:
 
     def finish(self) -> None:
         """Let the method fit what follows from the data and the trained network."""
-        self._fit_buffers()
-
-    def _fit_buffers(self) -> None:
         view = self._view()
-        if view is None:
-            return
+        if view is not None:
+            self._fit_buffers(view)
+
+    def _fit_buffers(self, view: TrainingView) -> None:
         for name, value in self.method.fit_buffers(self.predictor, view).items():
             for network in {self.network, self.predictor}:
                 network.get_buffer(name).copy_(value)
@@ -187,13 +188,16 @@ class Trainer:
             self.problem.target,
             self.predict,
             lambda function, inputs: observe_rows(function, network, inputs, device, self.fabric),
+            self._found_in_data,
         )
 
     def _run_epoch(self, bar: Any, interruption: Interruption, save: SaveState | None) -> None:
         progress = self.progress
         if progress.step == 0:
-            self._fit_buffers()
-            progress.pseudo_labels = self._choose_pseudo_labels()
+            view = self._view()
+            if view is not None:
+                self._fit_buffers(view)
+            progress.pseudo_labels = None if view is None else self._choose_pseudo_labels(view)
         batches = iterate_batches(
             replace(self.problem, pseudo_labels=progress.pseudo_labels),
             self.plan,
@@ -265,15 +269,12 @@ class Trainer:
             "try a smaller learning_rate or set gradient_clip"
         )
 
-    def _choose_pseudo_labels(self) -> PseudoLabels | None:
-        view = self._view()
-        chosen = None if view is None else self.method.choose_pseudo_labels(self.predictor, view)
-        if view is None or chosen is None or len(chosen) == 0:
+    def _choose_pseudo_labels(self, view: TrainingView) -> PseudoLabels | None:
+        chosen = self.method.choose_pseudo_labels(self.predictor, view)
+        if chosen is None or len(chosen) == 0:
             return None
-        if not self._records_rounds:
-            return chosen
-        probabilities = torch.softmax(view.target_outputs.logits.double(), dim=-1).numpy()
-        self._add_round(chosen, float(np.mean(probabilities[chosen.rows, chosen.labels])))
+        if self._records_rounds:
+            self._add_round(chosen, _mean_confidence(chosen, view))
         return chosen
 
     def _add_round(self, chosen: PseudoLabels, confidence: float) -> None:
@@ -380,10 +381,20 @@ def _moving_average(network: nn.Module, decay: float) -> AveragedModel | None:
     return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
 
 
+def _mean_confidence(chosen: PseudoLabels, view: TrainingView) -> float:
+    if chosen.confidence is not None:
+        return chosen.confidence
+    probabilities = torch.softmax(view.target_outputs.logits.double(), dim=-1).numpy()
+    return float(np.mean(probabilities[chosen.rows, chosen.labels]))
+
+
 def _as_tensors(pseudo: PseudoLabels) -> dict[str, Tensor]:
     arrays = {"rows": pseudo.rows, "labels": pseudo.labels, "soft_labels": pseudo.soft_labels}
     return {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}
 
 
 def _from_tensors(tensors: Mapping[str, Tensor]) -> PseudoLabels:
-    return PseudoLabels(**{name: tensor.numpy() for name, tensor in tensors.items()})
+    soft_labels = tensors.get("soft_labels")
+    return PseudoLabels(
+        tensors["rows"].numpy(), tensors["labels"].numpy(), None if soft_labels is None else soft_labels.numpy()
+    )

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from shiftcal.target.clusters import unit_rows
 from shiftcal.target.estimators.cluster_agreement import ClusterAgreement, agrees_with_clusters
 from shiftcal.target.evidence import ObservedRows
 from shiftcal.target.rule import TrustRule
@@ -27,7 +28,9 @@ def test_it_is_the_mean_over_rows_of_one_function(make_rows: Make, make_evidence
     evidence = make_evidence(target)
     assert target.features is not None
     units = torch.ones(8).double()
-    agrees = agrees_with_clusters(target.features, target.logits, evidence.source_labels, TrustRule(), units)
+    agrees = agrees_with_clusters(
+        unit_rows(target.features, units), target.logits, evidence.source_labels, TrustRule()
+    )
     assert ClusterAgreement().estimate(evidence) == pytest.approx(float(agrees.double().mean()), abs=1e-3)
 
 
@@ -38,7 +41,7 @@ def test_of_a_mixed_stream_only_the_shifted_part_is_asked(make_rows: Make, make_
     same, _ = make_rows(300, wrong=0.1, seed=3)
     stream = ObservedRows(*(torch.cat([getattr(moved, name), getattr(same, name)]) for name in FIELDS))
     evidence = make_evidence(stream, source=held_out)
-    assert evidence.shifted.share == pytest.approx(0.5, abs=0.06)
+    assert evidence.structure.shifted.share == pytest.approx(0.5, abs=0.06)
     right = float((moved.predicted == labels).double().mean())
     assert ClusterAgreement().estimate(evidence) == pytest.approx((right + evidence.held_out_accuracy) / 2, abs=0.03)
 
@@ -49,7 +52,7 @@ def test_a_row_has_no_part_in_the_cluster_that_judges_it(make_rows: Make) -> Non
     features = torch.randn(60, 100, generator=generator, dtype=torch.float64)
     logits = 8 * torch.eye(20, dtype=torch.float64)[torch.randint(20, (60,), generator=generator)]
     labels = torch.arange(20).repeat(5)
-    agrees = agrees_with_clusters(features, logits, labels, TrustRule(), torch.ones(100).double())
+    agrees = agrees_with_clusters(unit_rows(features), logits, labels, TrustRule())
     assert float(agrees.double().mean()) < 0.3
 
 
@@ -85,9 +88,9 @@ def test_of_more_than_two_thirds_of_the_source_none_is_taken_to_be_absent(
     assert rows.features is not None
     rule, units = TrustRule(), torch.ones(8).double()
     uniform = torch.arange(4).repeat(100)
-    found = agrees_with_clusters(rows.features, rows.logits, uniform, rule, units).double().mean()
+    found = agrees_with_clusters(unit_rows(rows.features, units), rows.logits, uniform, rule).double().mean()
     everything = (
-        agrees_with_clusters(rows.features, rows.logits, uniform, replace(rule, most_absent=0.0), units)
+        agrees_with_clusters(unit_rows(rows.features, units), rows.logits, uniform, replace(rule, most_absent=0.0))
         .double()
         .mean()
     )
@@ -104,7 +107,7 @@ def test_the_share_that_may_be_absent_is_of_the_source_not_of_classes(
     absent = round(1000 * share)
     source = torch.cat([torch.arange(1000 - absent) % 2, 2 + torch.arange(absent) % 2])
     rule, units = TrustRule(), torch.ones(8).double()
-    found = agrees_with_clusters(rows.features, rows.logits, source, rule, units).double().mean()
+    found = agrees_with_clusters(unit_rows(rows.features, units), rows.logits, source, rule).double().mean()
     assert bool(found > 0.95) is counts
 
 

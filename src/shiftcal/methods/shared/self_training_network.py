@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,10 @@ from shiftcal.methods.shared.rounds import GrowingRounds
 from shiftcal.methods.shared.source_reference import new_source_reference
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.sampling import sampled_rows
+from shiftcal.target.structure import DomainStructure
+
+# Of a large target, whose features need not fit into memory.
+_ROWS_AT_A_TIME = 4_096
 
 ClusterLabels = bool | Literal["auto"]
 RobustForm = Callable[[Tensor, Tensor], Tensor]
@@ -66,24 +70,14 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         for_threshold: bool,
     ) -> dict[str, Tensor]:
         """Values of the buffers of this network for a label model of the target as it stands."""
-
-        def observe_batch(inputs: Tensor) -> tuple[Tensor, ...]:
-            logits, features = self.task(inputs)
-            rows = self.observed(inputs, logits, features, robust)
-            assert rows.features is not None
-            logits, *reference = self.judged(inputs, rows.logits)
-            return logits, rows.target_probability, rows.features, *reference
-
-        def observe(inputs: Inputs, rows: np.ndarray) -> ObservedRows:
-            return ObservedRows(*(values.double() for values in view.observe(observe_batch, inputs.subset(rows))))
-
-        def labelled(domain: LabelledDomain) -> tuple[ObservedRows, Tensor]:
-            rows = sampled_rows(len(domain))
-            return observe(domain.inputs, rows), torch.from_numpy(domain.labels[rows])
-
-        source, target = labelled(view.source), observe(view.target.inputs, sampled_rows(len(view.target)))
-        held_out = source if view.held_out is None else labelled(view.held_out)
-        evidence = ShiftEvidence(*source, *held_out, target, self.labels.known_before)
+        chosen = sampled_rows(len(view.target))
+        evidence = self._evidence(
+            view,
+            self._labelled(view, view.source, robust),
+            None if view.held_out is None else self._labelled(view, view.held_out, robust),
+            self._target(view, robust).taken(chosen),
+            view.target.inputs.subset(chosen),
+        )
         model, found = fit_label_model(
             evidence,
             by_clusters=self.uses_clusters(cluster_labels),
@@ -95,18 +89,82 @@ class SelfTrainingNetwork(ClassifierWithRatio):
 
     def label_scores(self, view: TrainingView, robust: RobustForm) -> tuple[Tensor, Tensor]:
         """log p and the log-probabilities of f b (N, C) of all target rows, in double precision."""
+        model, target = self.labels.model, self._target(view, robust)
+        found = []
+        for start in range(0, len(view.target), _ROWS_AT_A_TIME):
+            part = np.arange(start, min(start + _ROWS_AT_A_TIME, len(view.target)), dtype=np.int64)
+            rows = target.taken(part)
+            if rows.features is None:
+                rows = replace(rows, features=view.target.inputs.fetch(part))
+            rows = rows.to(self.labels.units.device)
+            without_clusters = model.scaling.scaled_logits(rows) + model.log_prior_correction
+            found.append((model.log_scores(rows).cpu(), torch.log_softmax(without_clusters, dim=-1).cpu()))
+        scores, without_clusters = (torch.cat(parts).double() for parts in zip(*found, strict=True))
+        return scores, without_clusters
 
-        def score(inputs: Tensor) -> tuple[Tensor, Tensor]:
-            logits, features = self.task(inputs)
-            rows = self.observed(inputs, logits, features, robust)
-            model = self.labels.model
-            without_clusters = torch.log_softmax(
-                model.scaling.scaled_logits(rows) + model.log_prior_correction, dim=-1
+    def _target(self, view: TrainingView, robust: RobustForm) -> ObservedRows:
+        return view.once("target", lambda: self._observe(view, view.target.inputs, robust))
+
+    def _labelled(self, view: TrainingView, domain: LabelledDomain, robust: RobustForm) -> _Labelled:
+        rows = sampled_rows(len(domain))
+        inputs = domain.inputs.subset(rows)
+        return _Labelled(inputs, self._observe(view, inputs, robust), torch.from_numpy(domain.labels[rows]))
+
+    def _observe(self, view: TrainingView, inputs: Inputs, robust: RobustForm) -> ObservedRows:
+        """What this network says of all rows; their structure too where the network makes it."""
+
+        def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
+            logits, features = self.task(batch)
+            rows = self.observed(batch, logits, features, robust)
+            logits, *reference = self.judged(batch, rows.logits)
+            return (
+                logits,
+                rows.target_probability,
+                *((features, *reference) if self.task.backbone.takes_images else ()),
             )
-            return model.log_scores(rows), without_clusters
 
-        scores, without_clusters = view.observe(score, view.target.inputs)
-        return scores.double(), without_clusters.double()
+        logits, target_probability, *features = view.observe(observe_batch, inputs)
+        return ObservedRows(logits, target_probability, *features)
+
+    def _evidence(
+        self,
+        view: TrainingView,
+        source: _Labelled,
+        held_out: _Labelled | None,
+        target: ObservedRows,
+        target_inputs: Inputs,
+    ) -> ShiftEvidence:
+        known = self.labels.known_before
+        rows = source.rows.double()
+        others, labels = (rows, source.labels) if held_out is None else (held_out.rows.double(), held_out.labels)
+        target = target.double()
+        if self.task.backbone.takes_images:
+            return ShiftEvidence(rows, source.labels, others, labels, target, known)
+        # Inputs stay as they are while the network learns: their structure is found once in a training.
+        structure = view.once(
+            "structure", lambda: _structure_of_inputs(source, held_out, target_inputs), by_data_alone=True
+        )
+        rows = replace(rows, features=structure.source)
+        others = rows if held_out is None else replace(others, features=structure.held_out)
+        target = replace(target, features=structure.target)
+        return ShiftEvidence(rows, source.labels, others, labels, target, known, structure)
+
+
+class _Labelled(NamedTuple):
+    """Rows of the source with labels (N,)."""
+
+    inputs: Inputs
+    rows: ObservedRows
+    labels: Tensor
+
+
+def _structure_of_inputs(source: _Labelled, held_out: _Labelled | None, target: Inputs) -> DomainStructure:
+    def values(inputs: Inputs) -> Tensor:
+        return inputs.fetch(np.arange(len(inputs), dtype=np.int64)).double()
+
+    if held_out is None:
+        return DomainStructure(None, values(source.inputs), values(target))
+    return DomainStructure(values(source.inputs), values(held_out.inputs), values(target))
 
 
 @dataclass(frozen=True, kw_only=True)

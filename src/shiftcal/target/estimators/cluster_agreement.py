@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.target.clusters import clusters_of_others, common_units
+from shiftcal.target.clusters import UnitRows, clusters_of_others
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.evidence import ShiftEvidence
 from shiftcal.target.rule import TrustRule
@@ -46,36 +46,24 @@ class ClusterAgreement(TrustRule, AccuracyEstimator):
 
 def agreement_estimate(evidence: ShiftEvidence, rule: TrustRule) -> float:
     """The estimate, where there are features."""
-    features, source_features = evidence.target.judging_features, evidence.source.judging_features
-    assert features is not None
-    assert source_features is not None
-    share, weights = evidence.shifted.share, evidence.shifted.weights
-    units = common_units(source_features)
-    agrees = agrees_with_clusters(features, evidence.target.logits, evidence.source_labels, rule, units, weights)
+    structure = evidence.structure
+    share, weights = structure.shifted.share, structure.shifted.weights
+    agrees = agrees_with_clusters(structure.shifted_rows, evidence.target.logits, evidence.source_labels, rule)
     agreement = float((weights * agrees).sum() / weights.sum())
     return (1 - share) * evidence.held_out_accuracy + share * agreement
 
 
-def agrees_with_clusters(
-    features: Tensor,
-    logits: Tensor,
-    source_labels: Tensor,
-    rule: TrustRule,
-    units: Tensor,
-    weights: Tensor | None = None,
-) -> Tensor:
+def agrees_with_clusters(rows: UnitRows, logits: Tensor, source_labels: Tensor, rule: TrustRule) -> Tensor:
     """Which rows (N,) are predicted as the cluster that they lie in.
 
     Args:
-        features: (N, F) of the target.
+        rows: of the target.
         logits: (N, C) of the classifier, which the clusters start from.
         source_labels: (M,) that say how frequent classes are on the source.
         rule: when a class counts as absent.
-        units: (F,) that features are divided by.
-        weights: (N,) how much each row counts; None: all alike.
     """
     predicted = logits.argmax(dim=-1)
-    weights = logits.new_ones(len(logits)) if weights is None else weights
+    weights = rows.weights.squeeze(-1).double()
     num_classes = logits.shape[-1]
     frequency = torch.bincount(predicted, weights, minlength=num_classes) / weights.sum()
     source_frequency = source_labels.bincount(minlength=num_classes) / len(source_labels)
@@ -83,5 +71,4 @@ def agrees_with_clusters(
     if occurs.sum() == 1 or source_frequency[~occurs].sum() > rule.most_absent:
         occurs = torch.ones_like(occurs)
     classes = occurs.nonzero().squeeze(-1)
-    clusters = clusters_of_others(features, torch.softmax(logits, dim=-1)[:, occurs], units, weights)
-    return classes[clusters] == predicted
+    return classes[clusters_of_others(rows, torch.softmax(logits, dim=-1)[:, occurs])] == predicted

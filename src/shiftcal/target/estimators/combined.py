@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from shiftcal.target.class_priors import find_prior_shift
-from shiftcal.target.clusters import common_units, fit_clusters
+from shiftcal.target.clusters import UnitRows, fit_clusters
 from shiftcal.target.diagnosis import Diagnosis, Witnesses
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
@@ -50,7 +50,6 @@ from shiftcal.target.estimators.confidence_optimal_transport import ConfidenceOp
 from shiftcal.target.estimators.importance_weighted_calibration import ImportanceWeightedCalibration
 from shiftcal.target.estimators.second_model_agreement import SecondModelAgreement
 from shiftcal.target.evidence import BeforeAdaptation, ShiftEvidence, mean_confidence
-from shiftcal.target.novelty import novelty
 from shiftcal.target.rule import TrustRule
 
 # Of one row: an accuracy of 0 or 1 on some rows is not exact.
@@ -95,17 +94,15 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
-        source, _, target = evidence.components
         purity, agreement = None, None
         if evidence.has_features:
-            features = evidence.source.judging_features
-            assert features is not None
-            purity = chance_corrected_purity(features, evidence.source.logits, evidence.source_labels)
+            rows, probabilities = evidence.structure.source_rows, evidence.source.probabilities
+            purity = chance_corrected_purity(rows, probabilities, evidence.source_labels)
             agreement = agreement_estimate(evidence, self)
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
-            novelty=novelty(source, target) if evidence.has_features else 0.0,
+            novelty=evidence.structure.novelty if evidence.has_features else 0.0,
             cluster_agreement=agreement,
             cluster_purity=purity,
         )
@@ -137,7 +134,7 @@ class Combined(TrustRule, AccuracyEstimator):
             half_width=self.interval_scale * (error + _OF_DEVIATION * deviation + _OF_CHANGE * change),
             witnesses=seen,
             cluster_reliability=reliability,
-            shifted_share=evidence.shifted.share,
+            shifted_share=evidence.structure.shifted.share,
         )
 
     def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
@@ -153,11 +150,11 @@ class Combined(TrustRule, AccuracyEstimator):
         return replace(found, before_adaptation=before.accuracy).moved_to(expected)
 
 
-def chance_corrected_purity(features: Tensor, logits: Tensor, labels: Tensor) -> float:
+def chance_corrected_purity(rows: UnitRows, probabilities: Tensor, labels: Tensor) -> float:
     """How often clusters of labelled rows hold the true class, 0 for no better than the most frequent one."""
     chance = float(labels.bincount().max()) / len(labels)
     if chance == 1:
         return 0.0
-    clusters = fit_clusters(features, logits.softmax(dim=-1), common_units(features))
-    right = float((clusters.assigned(features) == labels).double().mean())
+    clusters = fit_clusters(rows, probabilities)
+    right = float((clusters.nearest(rows.directions) == labels).double().mean())
     return (right - chance) / (1 - chance)

@@ -31,6 +31,7 @@ class ImportanceWeightedAccuracy(AccuracyEstimator):
 
 def importance_weights(evidence: ShiftEvidence, largest: float) -> Tensor:
     """P_target / P_source (N,) of held-out rows, within 1/largest and largest; 1 where there are too few rows."""
-    if evidence.domains is None:
+    domains = evidence.structure.domains
+    if domains is None:
         return evidence.right.new_ones(len(evidence.right))
-    return evidence.domains.source_log_odds[: len(evidence.right)].exp().clamp(1 / largest, largest)
+    return domains.source_log_odds[: len(evidence.right)].exp().clamp(1 / largest, largest)

@@ -48,7 +48,7 @@ def agreement_lost(evidence: ShiftEvidence, model: ClassifierMixin, most_rows: i
     It learns from the rows that the classifier learned from, or else from the held-out rows, which are then asked out
     of fold.
     """
-    parts = [part[:, :_NUM_COMPONENTS].numpy() for part in evidence.components]
+    parts = [part[:, :_NUM_COMPONENTS].numpy() for part in evidence.structure.components]
     chosen = [sampled_rows(len(part), most_rows) for part in parts]
     source, held_out, target = (part[rows] for part, rows in zip(parts, chosen, strict=True))
     labels = evidence.source_labels[chosen[0]].numpy()
