@@ -40,12 +40,13 @@ class Clusters:
     """(C, F) of unit length."""
 
     def directions(self, features: Tensor) -> Tensor:
-        """Unit vectors (N, F) from the centre to each row."""
-        return normalize(features / self.units - self.centre, dim=-1)
+        """Unit vectors (N, F) from the centre to each row, in single precision."""
+        return normalize((features / self.units - self.centre).float(), dim=-1)
 
     def log_posteriors(self, features: Tensor) -> Tensor:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
-        return torch.log_softmax(CONCENTRATION * self.directions(features) @ self.centroids.T, dim=-1)
+        similarities = self.directions(features) @ self.centroids.float().T
+        return torch.log_softmax(CONCENTRATION * similarities.to(features.dtype), dim=-1)
 
     def posteriors(self, features: Tensor) -> Tensor:
         """q (N, C)."""

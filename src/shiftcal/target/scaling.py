@@ -44,16 +44,16 @@ class ConfidenceScaling:
     source_log_temperature: Tensor
     """log T_source"""
 
-    def log_scale(self, rows: ObservedRows) -> Tensor:
-        """(N,) log of the factor for the logits of each row."""
-        return _log_scale(rows, self._votes(rows), self.log_temperature, self.source_log_temperature)
+    def log_scale(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
+        """(N,) log of the factor for the logits of each row; log q (N, C) of the clusters may be at hand."""
+        if log_posteriors is None and self.cluster_vote:
+            log_posteriors = _log_posteriors(rows, self.clusters)
+        votes = _votes(rows, log_posteriors, self.cluster_vote)
+        return _log_scale(rows, votes, self.log_temperature, self.source_log_temperature)
 
-    def scaled_logits(self, rows: ObservedRows) -> Tensor:
+    def scaled_logits(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
         """(N, C)."""
-        return self.log_scale(rows).exp().unsqueeze(-1) * rows.logits
-
-    def _votes(self, rows: ObservedRows) -> Tensor:
-        return _votes(rows, self.clusters, self.cluster_vote)
+        return self.log_scale(rows, log_posteriors).exp().unsqueeze(-1) * rows.logits
 
 
 def fit_scaling(
@@ -78,8 +78,10 @@ def fit_scaling(
     if target.features is not None and evidence.source.features is not None:
         clusters = fit_clusters(_cluster_rows(evidence, by_shifted_rows), target.probabilities)
     vote = target.logits.new_tensor(cluster_vote)
-    on_target = _confidence_of(target, _votes(target, clusters, vote))
-    on_source = _confidence_of(held_out, _votes(held_out, clusters, vote))
+    with_vote = clusters if cluster_vote else None
+    on_target, on_source = (
+        _confidence_of(rows, _votes(rows, _log_posteriors(rows, with_vote), vote)) for rows in (target, held_out)
+    )
     wanted = mean_confidence(held_out.logits) + calibration_gap(held_out.logits, evidence.held_out_labels)
 
     def log_temperature(source_log_temperature: float) -> float:
@@ -112,12 +114,15 @@ def _cluster_rows(evidence: ShiftEvidence, by_shifted_rows: bool) -> UnitRows:
     return unit_rows(evidence.target.features, common_units(evidence.source.features), weights)
 
 
-def _votes(rows: ObservedRows, clusters: Clusters | None, cluster_vote: Tensor) -> Tensor:
+def _log_posteriors(rows: ObservedRows, clusters: Clusters | None) -> Tensor | None:
+    return None if clusters is None or rows.features is None else clusters.log_posteriors(rows.features)
+
+
+def _votes(rows: ObservedRows, log_posteriors: Tensor | None, cluster_vote: Tensor) -> Tensor:
     """v u (N,)."""
-    if clusters is None or rows.features is None:
+    if log_posteriors is None:
         return torch.zeros_like(rows.target_probability)
-    posteriors = clusters.posteriors(rows.features)
-    return cluster_vote * posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1)
+    return cluster_vote * log_posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1).exp()
 
 
 def _log_scale(

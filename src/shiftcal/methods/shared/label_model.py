@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +35,15 @@ from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEviden
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
 
 _LEAST_FREQUENCY = 1e-6
+
+
+class LabelScores(NamedTuple):
+    """Of rows (N, C), each up to a constant."""
+
+    joint: Tensor
+    """log p"""
+    without_clusters: Tensor
+    """log f b"""
 
 
 @dataclass(frozen=True)
@@ -49,11 +59,18 @@ class LabelModel:
 
     def log_scores(self, rows: ObservedRows, weight: Tensor | float = 1.0) -> Tensor:
         """log p (N, C), each row up to a constant; `weight` (N, 1) is that of q and b."""
-        scores = torch.log_softmax(self.scaling.scaled_logits(rows), dim=-1) + weight * self.log_prior_correction
-        clusters = self.scaling.clusters
-        if clusters is None or rows.features is None or not self.cluster_trust:
-            return scores
-        return scores + weight * self.cluster_trust * clusters.log_posteriors(rows.features)
+        return self.scores(rows, weight).joint
+
+    def scores(self, rows: ObservedRows, weight: Tensor | float = 1.0) -> LabelScores:
+        """The same, and without q."""
+        clusters, log_posteriors = self.scaling.clusters, None
+        if clusters is not None and rows.features is not None and self.cluster_trust:
+            log_posteriors = clusters.log_posteriors(rows.features)
+        scaled = self.scaling.scaled_logits(rows, log_posteriors)
+        without_clusters = torch.log_softmax(scaled, dim=-1) + weight * self.log_prior_correction
+        if log_posteriors is None:
+            return LabelScores(without_clusters, without_clusters)
+        return LabelScores(without_clusters + weight * self.cluster_trust * log_posteriors, without_clusters)
 
 
 def fit_label_model(

@@ -23,6 +23,8 @@ from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEviden
 from shiftcal.target.sampling import sampled_rows
 from shiftcal.target.structure import DomainStructure
 
+# Of each domain, that a label model is fitted to before each epoch: an accuracy is known to a point by so many.
+_MOST_ROWS = 2_000
 # Of a large target, whose features need not fit into memory.
 _ROWS_AT_A_TIME = 4_096
 
@@ -70,13 +72,11 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         for_threshold: bool,
     ) -> dict[str, Tensor]:
         """Values of the buffers of this network for a label model of the target as it stands."""
-        chosen = sampled_rows(len(view.target))
         evidence = self._evidence(
             view,
             self._labelled(view, view.source, robust),
             None if view.held_out is None else self._labelled(view, view.held_out, robust),
-            self._target(view, robust).taken(chosen),
-            view.target.inputs.subset(chosen),
+            robust,
         )
         model, found = fit_label_model(
             evidence,
@@ -97,18 +97,19 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             if rows.features is None:
                 rows = replace(rows, features=view.target.inputs.fetch(part))
             rows = rows.to(self.labels.units.device)
-            without_clusters = model.scaling.scaled_logits(rows) + model.log_prior_correction
-            found.append((model.log_scores(rows).cpu(), torch.log_softmax(without_clusters, dim=-1).cpu()))
-        scores, without_clusters = (torch.cat(parts).double() for parts in zip(*found, strict=True))
-        return scores, without_clusters
+            found.append([scores.cpu() for scores in model.scores(rows)])
+        joint, without_clusters = (torch.cat(parts).double() for parts in zip(*found, strict=True))
+        return joint, torch.log_softmax(without_clusters, dim=-1)
 
     def _target(self, view: TrainingView, robust: RobustForm) -> ObservedRows:
+        """All of it."""
         return view.once("target", lambda: self._observe(view, view.target.inputs, robust))
 
     def _labelled(self, view: TrainingView, domain: LabelledDomain, robust: RobustForm) -> _Labelled:
-        rows = sampled_rows(len(domain))
+        rows = sampled_rows(len(domain), _MOST_ROWS)
         inputs = domain.inputs.subset(rows)
-        return _Labelled(inputs, self._observe(view, inputs, robust), torch.from_numpy(domain.labels[rows]))
+        seen = self._with_reference(view, inputs, self._observe(view, inputs, robust))
+        return _Labelled(inputs, seen, torch.from_numpy(domain.labels[rows]))
 
     def _observe(self, view: TrainingView, inputs: Inputs, robust: RobustForm) -> ObservedRows:
         """What this network says of all rows; their structure too where the network makes it."""
@@ -116,28 +117,26 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
             logits, features = self.task(batch)
             rows = self.observed(batch, logits, features, robust)
-            logits, *reference = self.judged(batch, rows.logits)
-            return (
-                logits,
-                rows.target_probability,
-                *((features, *reference) if self.task.backbone.takes_images else ()),
-            )
+            return rows.logits, rows.target_probability, *((features,) if self.task.backbone.takes_images else ())
 
-        logits, target_probability, *features = view.observe(observe_batch, inputs)
-        return ObservedRows(logits, target_probability, *features)
+        return ObservedRows(*view.observe(observe_batch, inputs))
+
+    def _with_reference(self, view: TrainingView, inputs: Inputs, rows: ObservedRows) -> ObservedRows:
+        if self.reference is None:
+            return rows
+        reference = self.reference
+        (features,) = view.observe(lambda batch: (reference(batch)[1],), inputs)
+        return replace(rows, reference_features=features)
 
     def _evidence(
-        self,
-        view: TrainingView,
-        source: _Labelled,
-        held_out: _Labelled | None,
-        target: ObservedRows,
-        target_inputs: Inputs,
+        self, view: TrainingView, source: _Labelled, held_out: _Labelled | None, robust: RobustForm
     ) -> ShiftEvidence:
-        known = self.labels.known_before
+        chosen = sampled_rows(len(view.target), _MOST_ROWS)
+        target_inputs = view.target.inputs.subset(chosen)
+        target = self._with_reference(view, target_inputs, self._target(view, robust).taken(chosen)).double()
         rows = source.rows.double()
         others, labels = (rows, source.labels) if held_out is None else (held_out.rows.double(), held_out.labels)
-        target = target.double()
+        known = self.labels.known_before
         if self.task.backbone.takes_images:
             return ShiftEvidence(rows, source.labels, others, labels, target, known)
         # Inputs stay as they are while the network learns: their structure is found once in a training.
