@@ -190,3 +190,10 @@ def test_seeded_generators_differ_by_value_order_and_length() -> None:
 def test_impossible_seeds_are_refused(parts: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInputError, match="parts of a seed"):
         seeded_generator(*parts)
+
+
+def test_views_of_some_rows_are_those_that_all_would_have() -> None:
+    images, only = make_images((3, 16, 16), 12), torch.arange(12) % 3 == 1
+    for kind in ("weak", "strong"):
+        every, some = (getattr(ViewMaker(seed=0, step=5), kind)(images, **given) for given in ({}, {"only": only}))
+        assert torch.equal(some, every[only])

@@ -51,8 +51,12 @@ class ViewMaker:
         self.horizontal_flip = horizontal_flip
         self._num_made = 0
 
-    def weak(self, images: Tensor) -> Tensor:
+    def weak(self, images: Tensor, *, only: Tensor | None = None) -> Tensor:
         """Images (N, C, H, W) mirrored and shifted at random; features (N, D) as they are.
+
+        Args:
+            images: or features.
+            only: (N,) of bool, which of the images to give; what is random in these is as if all were given.
 
         Raises:
             InvalidInputError: for anything else, or images that are not float32.
@@ -60,14 +64,15 @@ class ViewMaker:
         if images.ndim == 2:
             return images
         _check_images(images)
-        return self._weak(images, self._next_generator())
+        return self._weak(images, self._next_generator(), only)
 
-    def strong(self, images: Tensor, *, missing: Tensor | None = None) -> Tensor:
+    def strong(self, images: Tensor, *, missing: Tensor | None = None, only: Tensor | None = None) -> Tensor:
         """Images (N, C, H, W) in [0, 1], C = 1 or 3, strongly changed at random, in [0, 1] again.
 
         Args:
             images: or features (N, D), of which half are replaced at random.
             missing: what stands for a missing value of each feature, such as its mean; not used for images.
+            only: (N,) of bool, which of the images to give, see `weak`.
 
         Raises:
             InvalidInputError: for features without `missing`, for other numbers of channels, or images that are not
@@ -86,18 +91,21 @@ class ViewMaker:
         if images.shape[1] not in (1, 3):
             raise InvalidInputError(f"strong views need images of 1 or 3 channels, got {images.shape[1]}")
         generator = self._next_generator()
-        views = self._weak(images, generator)
+        views = self._weak(images, generator, only)
         drawn = _draw_strong(self._num_global(images), images, generator)
-        own = _StrongDraw._make(self._own_rows(values, len(images)) for values in drawn)
+        own = _StrongDraw._make(self._own_rows(values, len(images), only) for values in drawn)
         for slot in range(NUM_OPERATIONS):
             views = _apply_operations(views, own.operations[:, slot], own.magnitudes[:, slot])
         size = int(min(images.shape[-2:]) * CUT_OUT_SIDE)
         return cut_out(views, own.cut_row.to(images.device), own.cut_column.to(images.device), size)
 
-    def _weak(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def _weak(self, images: Tensor, generator: torch.Generator, only: Tensor | None) -> Tensor:
         drawn = _draw_weak(self._num_global(images), images, generator)
-        flip, row_shift, column_shift = (self._own_rows(values, len(images)).to(images.device) for values in drawn)
-        return flip_and_shift(images, flip & self.horizontal_flip, row_shift, column_shift)
+        flip, row_shift, column_shift = (
+            self._own_rows(values, len(images), only).to(images.device) for values in drawn
+        )
+        chosen = images if only is None else images[only]
+        return flip_and_shift(chosen, flip & self.horizontal_flip, row_shift, column_shift)
 
     def _next_generator(self) -> torch.Generator:
         self._num_made += 1
@@ -106,8 +114,9 @@ class ViewMaker:
     def _num_global(self, images: Tensor) -> int:
         return len(images) * self.world_size
 
-    def _own_rows(self, values: Tensor, num_rows: int) -> Tensor:
-        return values[self.rank * num_rows : (self.rank + 1) * num_rows]
+    def _own_rows(self, values: Tensor, num_rows: int, only: Tensor | None = None) -> Tensor:
+        own = values[self.rank * num_rows : (self.rank + 1) * num_rows]
+        return own if only is None else own[only.cpu()]
 
 
 class _WeakDraw(NamedTuple):

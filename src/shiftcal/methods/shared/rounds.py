@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from shiftcal.core.options import option
 from shiftcal.data.batches import Batch
 from shiftcal.functional.self_training import growing_portion
@@ -58,8 +56,9 @@ class SelfTrainingRounds(GrowingRounds):
         """
         if not (self.strong_views and backbone.takes_images and batch.is_pseudo.any()):
             return batch
-        # All rows are changed, so that what is random in a row does not depend on which rows are selected.
         can_be_strong = batch.source_inputs.shape[1] in (1, 3)
-        changed = (batch.views.strong if can_be_strong else batch.views.weak)(batch.source_inputs)
-        shown = torch.where(batch.is_pseudo[:, None, None, None], changed, batch.source_inputs)
+        shown = batch.source_inputs.clone()
+        shown[batch.is_pseudo] = (batch.views.strong if can_be_strong else batch.views.weak)(
+            batch.source_inputs, only=batch.is_pseudo
+        )
         return batch._replace(source_inputs=shown)
