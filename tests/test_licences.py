@@ -24,7 +24,7 @@ def licence(name: str) -> str | None:
     by_classifier = [
         entry.split(" :: ")[-1] for entry in about.get_all("Classifier", []) if entry.startswith("License")
     ]
-    return about.get("License-Expression") or " AND ".join(by_classifier) or about.get("License", "")
+    return " AND ".join(about.get_all("License-Expression", []) or by_classifier or about.get_all("License", []))
 
 
 def needed(name: str, extras: set[str]) -> Iterator[Requirement]:
