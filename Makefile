@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test setup lint types unit fuzz crash format clean
+.PHONY: demo test setup lock setup-locked audit lint types unit fuzz crash soak format clean
 
 demo: setup
 	$(BIN)/shiftcal demo --out demo-results
@@ -20,6 +20,20 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,tables,dev]'
 	touch $(READY)
+
+# What the registries give today, with hashes; `setup-locked` then installs that and nothing else (SECURITY.md).
+lock:
+	$(PYTHON) .ci/lock.py requirements.lock
+
+setup-locked: requirements.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+# Known vulnerabilities of the pinned versions; needs the network, and is no part of `make test`.
+audit:
+	$(PYTHON) -m pip_audit --requirement constraints.txt
 
 lint: setup
 	$(BIN)/ruff check .
@@ -39,6 +53,11 @@ fuzz: setup
 # All crash points, which takes a quarter of an hour; the tests try a few.
 crash: setup
 	$(BIN)/python benchmarks/crash_points.py
+
+# Half an hour in one process: memory, open files and threads must stay flat. MINUTES=2 for a quick look.
+MINUTES ?= 30
+soak: setup
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shiftcal.data.pseudo_label_rounds import load_pseudo_label_rounds
 from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.predictions import load_predictions
 
 COLUMNS = ("task", "method", "seed", "epoch", "coverage", "estimated_precision", "true_precision")
 
@@ -23,7 +24,8 @@ def main(comparison: Path, out: Path) -> None:
         for key, folder in find_cells(comparison).items():
             if not folder.pseudo_labels.is_file():
                 continue
-            rounds = load_pseudo_label_rounds(folder.pseudo_labels)
+            num_classes = len(load_predictions(folder.target_predictions).classes)
+            rounds = load_pseudo_label_rounds(folder.pseudo_labels, num_classes)
             assert rounds.true_precision is not None, "the runs of a benchmark have labels for evaluation"
             numbers = zip(rounds.epochs, rounds.share, rounds.estimated_precision, rounds.true_precision, strict=True)
             writer.writerows([*key, epoch, *(f"{value:.4f}" for value in values)] for epoch, *values in numbers)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
@@ -16,6 +16,7 @@ from shiftcal.calibrators.importance_weighted_temperature import ImportanceWeigh
 from shiftcal.calibrators.transcal import TransCal
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.target.density_ratios import DENSITY_RATIOS
+from shiftcal.target.row_order import stratified_folds
 
 MakeData = Callable[..., CalibrationData]
 
@@ -36,12 +37,13 @@ def test_the_logit_of_two_gaussians_is_linear_and_known() -> None:
 def test_default_weights_are_those_of_scikit_learns_cross_validation(num_source: int, num_target: int) -> None:
     source, target = normal(num_source, 8, 0.0, 0), 2 * normal(num_target, 8, 0.3, 1)
     regression = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=5000))
-    folds = StratifiedKFold(min(5, num_source, num_target), shuffle=True, random_state=0)
+    rows, is_target = torch.cat([source, target]).double().numpy(), np.repeat([0, 1], [num_source, num_target])
+    folds = stratified_folds(rows, is_target, min(5, num_source, num_target), seed=0)
     expected = cross_val_predict(
         regression,
-        torch.cat([source, target]).double().numpy(),
-        np.repeat([0, 1], [num_source, num_target]),
-        cv=folds,
+        rows,
+        is_target,
+        cv=PredefinedSplit(folds),
         method="decision_function",
     )[:num_source]
     found = ImportanceWeightedTemperature().held_out_log_weights(source, target, seed=0)
@@ -56,8 +58,8 @@ def test_out_of_fold_weights_do_not_saturate_without_a_shift() -> None:
 
 @pytest.mark.parametrize("ratio", DENSITY_RATIOS)
 def test_every_estimator_weighs_rows_near_the_target_more(ratio: str, make_data: MakeData) -> None:
-    source, target = normal(150, 2, 0.0, 0), normal(150, 2, 1.0, 1)
-    data = make_data(source, torch.zeros(150, dtype=torch.long), target)
+    source, target = normal(300, 2, 0.0, 0), normal(300, 2, 1.0, 1)
+    data = make_data(source, torch.zeros(300, dtype=torch.long), target)
     weights = ImportanceWeightedTemperature(ratio=ratio).source_weights(data)
     assert float(weights.mean()) == pytest.approx(1)
     is_near = source.sum(dim=1) > 0
@@ -67,14 +69,14 @@ def test_every_estimator_weighs_rows_near_the_target_more(ratio: str, make_data:
 @pytest.mark.parametrize("ratio", ["gaussian", "logistic", "ulsif"])
 def test_no_row_has_a_say_in_its_own_weight(ratio: str) -> None:
     source, target = normal(40, 1, 0.0, 0), normal(40, 1, 1.0, 1)
-    moved = source.clone()
-    moved[7] += 2
+    moved, farthest = source.clone(), int(source.argmax())
+    moved[farthest] += 2  # where it still is the farthest of the source: folds go by the order of values
     calibrator = ImportanceWeightedTemperature(ratio=ratio)
     before, after = (calibrator.held_out_log_weights(rows, target, seed=0) for rows in (source, moved))
-    # Rows of the same fold, of eight of each domain, are weighed without row 7, so that they do not see it move.
+    # Rows of the same fold, of eight of each domain, are weighed without that one, so that they do not see it move.
     unmoved = before == after
     assert int(unmoved.sum()) == 7
-    assert not unmoved[7]
+    assert not unmoved[farthest]
 
 
 def test_effective_sample_size_counts_rows_of_equal_weight() -> None:

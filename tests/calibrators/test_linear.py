@@ -11,7 +11,7 @@ def test_an_ill_conditioned_quadratic_is_minimised_exactly() -> None:
     def loss(parameters: Tensor) -> Tensor:
         return (curvature * (parameters - best).square()).sum()
 
-    found = minimize_loss(loss, torch.zeros(3, dtype=torch.float64), curvature)
+    found = minimize_loss(loss, torch.zeros(3, dtype=torch.float64), curvature, num_products=3)
     torch.testing.assert_close(found, best, rtol=1e-4, atol=1e-4)
 
 

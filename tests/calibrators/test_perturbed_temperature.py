@@ -7,8 +7,10 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.calibrators.perturbed_temperature import PerturbedTemperature, find_strengths
+from shiftcal.data.inputs import SubsetInputs
 from shiftcal.data.noise import FeatureSpread, NoisyInputs
 from shiftcal.functional.temperature import fit_temperature
+from shiftcal.target.row_order import content_order
 
 MakeData = Callable[..., CalibrationData]
 
@@ -59,10 +61,10 @@ def test_the_temperature_is_that_of_all_copies_together(make_data: MakeData) -> 
     data = make_data(inputs, labels)
     state = PerturbedTemperature(num_levels=3).fit(data)
     assert data.held_out_inputs is not None
-    spread = FeatureSpread.of(data.held_out_inputs)
+    spread, order = FeatureSpread.of(data.held_out_inputs), content_order(inputs)
     copies = [
-        NoisyInputs(data.held_out_inputs, strength, spread, seed=0).fetch(np.arange(200))
+        NoisyInputs(SubsetInputs(data.held_out_inputs, order), strength, spread, seed=0).fetch(np.arange(200))
         for strength in state["strengths"].tolist()
     ]
-    expected = fit_temperature(torch.cat(copies), labels.repeat(3))
+    expected = fit_temperature(torch.cat(copies), labels[order].repeat(3))
     assert float(state["temperature"]) == pytest.approx(expected, rel=1e-4)

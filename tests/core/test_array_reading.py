@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shiftcal.core.array_reading import open_array_file, read_array_file
+from shiftcal.core import array_reading
+from shiftcal.core.array_reading import open_array_file, open_own_file, read_array_file, write_own_file
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
-from shiftcal.core.limits import ARRAY_BYTES
+from shiftcal.core.limits import ARRAY_BYTES, Limit
 
 ARRAYS: dict[str, Any] = {
     "floats": np.linspace(0, 1, 12).reshape(3, 4),
@@ -140,3 +141,29 @@ def test_every_cut_and_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> Non
         except InvalidInputError:
             pass
     assert num_read < len(changed) / 2
+
+
+def test_own_files_are_read_whatever_they_hold_much_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Density ratios of ten million rows that are all 1 take so little that they look like a bomb."""
+    monkeypatch.setattr(array_reading, "ARRAY_BYTES", Limit("SHIFTCAL_MAX_ARRAY_BYTES", 10_000, "bytes"))
+    many, few = np.ones(10_000), np.ones(1_000)
+    np.savez_compressed(tmp_path / "other.npz", many=many)
+    with open_array_file(tmp_path / "other.npz") as file, pytest.raises(InvalidInputError, match="limit"):
+        file["many"]
+    write_own_file(tmp_path / "own.npz", {"many": many, "few": few})
+    assert (tmp_path / "own.npz").stat().st_size < many.nbytes + 2_000
+    with open_own_file(tmp_path / "own.npz", "test") as file:
+        np.testing.assert_array_equal(file.read("many", "f", None), many)
+        np.testing.assert_array_equal(file.read("few", "f", 1_000), few)
+        with pytest.raises(InvalidInputError, match=r"'few' of kind i or u and shape \(any, 2\), got float64"):
+            file.read("few", "iu", None, 2)
+
+
+def test_what_is_wrong_with_an_own_file_names_it(tmp_path: Path) -> None:
+    write_own_file(tmp_path / "own.npz", {"about": np.array("{")})
+    named = r"own\.npz' is not a test file of shiftcal: expected 'about' as JSON"
+    with (
+        pytest.raises(InvalidInputError, match=named),
+        open_own_file(tmp_path / "own.npz", "test") as file,
+    ):
+        file.read_json("about")

@@ -1,7 +1,9 @@
 import csv
 from pathlib import Path
 
-from shiftcal.core.csv_writing import write_csv
+import pandas as pd
+
+from shiftcal.core.csv_writing import with_safe_text, write_csv
 
 FORMULAS = [
     "=1+1",
@@ -28,3 +30,16 @@ def test_formulas_become_text_and_everything_else_stays(tmp_path: Path) -> None:
     written = [cell for cell, _ in rows]
     assert written == [f"'{cell}" for cell in FORMULAS] + HARMLESS + [str(number) for number in numbers]
     assert {number for _, number in rows} == {"-0.1"}
+
+
+def test_the_same_holds_of_frames() -> None:
+    cells = [*FORMULAS, *HARMLESS]
+    numbers = [-float(number) for number in range(len(cells))]
+    table = pd.DataFrame({"=a": cells, "kind": pd.Categorical(cells), "number": numbers, "none": None})
+    safe = with_safe_text(table)
+    expected = [f"'{cell}" for cell in FORMULAS] + HARMLESS
+    assert list(safe.columns) == ["'=a", "kind", "number", "none"]
+    assert safe["'=a"].tolist() == safe["kind"].tolist() == expected
+    assert safe["number"].tolist() == numbers
+    assert safe["none"].isna().all()
+    assert table["=a"].tolist() == cells

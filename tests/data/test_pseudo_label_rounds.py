@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shiftcal.core.array_reading import write_own_file
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
 from shiftcal.data.batches import PseudoLabels
 from shiftcal.data.pseudo_label_rounds import (
@@ -60,7 +61,7 @@ def test_survive_the_disk_and_a_checkpoint(
 ) -> None:
     rounds = PseudoLabelRounds(rounds.epochs, rounds.labels, rounds.estimated_precision, precision)
     save_pseudo_label_rounds(rounds, tmp_path / "pseudo_labels.npz")
-    loaded = load_pseudo_label_rounds(tmp_path / "pseudo_labels.npz")
+    loaded = load_pseudo_label_rounds(tmp_path / "pseudo_labels.npz", 3)
     for other in (loaded, PseudoLabelRounds.from_tensors(rounds.as_tensors())):
         assert other.arrays().keys() == rounds.arrays().keys()
         for name, array in rounds.arrays().items():
@@ -70,10 +71,15 @@ def test_survive_the_disk_and_a_checkpoint(
 
 def test_other_files_are_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match="no pseudo-labels at"):
-        load_pseudo_label_rounds(tmp_path / "nothing.npz")
+        load_pseudo_label_rounds(tmp_path / "nothing.npz", 3)
     (tmp_path / "text.npz").write_text("not an archive")
     with pytest.raises(InvalidInputError, match="is not a pseudo-labels file"):
-        load_pseudo_label_rounds(tmp_path / "text.npz")
+        load_pseudo_label_rounds(tmp_path / "text.npz", 3)
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     with pytest.raises(InvalidInputError, match="is not a pseudo-labels file"):
-        load_pseudo_label_rounds(tmp_path / "other.npz")
+        load_pseudo_label_rounds(tmp_path / "other.npz", 3)
+    for labels in (np.full((1, 4), 10**12), np.full((1, 4), -2), np.zeros((2, 4), np.int64), np.zeros(4)):
+        arrays = {"epochs": np.array([1]), "labels": labels, "estimated_precision": np.ones(1)}
+        write_own_file(tmp_path / "sealed.npz", arrays)
+        with pytest.raises(InvalidInputError, match="is not a pseudo-labels file of shiftcal: expected"):
+            load_pseudo_label_rounds(tmp_path / "sealed.npz", 3)

@@ -5,12 +5,15 @@ import dataclasses
 import sys
 from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from shiftcal.core.array_reading import open_own_file, write_own_file
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, OutputError
-from shiftcal.runs.prediction_tables import check_export_path, export_predictions, read_prediction_table
+from shiftcal.runs.prediction_columns import ColumnChoice, find_columns
+from shiftcal.runs.prediction_tables import check_export_path, export_predictions, first_rows
 from shiftcal.runs.predictions import ExampleImages, Predictions, load_predictions, plain_classes, save_predictions
 
 # Thirds have no short decimal form: a round trip through text has to keep them all the same.
@@ -176,6 +179,33 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             load_predictions(tmp_path / name)
 
 
+BAD_CONTENTS: dict[str, dict[str, object]] = {
+    "other probabilities": {"probabilities": np.full((3, 2), 0.9)},
+    "no numbers": {"probabilities": np.full((3, 2), np.nan)},
+    "negative": {"probabilities": np.array([[-0.5, 1.5]] * 3)},
+    "fewer rows": {"density_ratio": np.ones(2)},
+    "negative ratios": {"density_ratio": -np.ones(3)},
+    "fewer classes": {"classes": np.array('["cat"]')},
+    "classes of classes": {"classes": np.array('[["cat"], ["dog"]]')},
+    "no JSON": {"classes": np.array("[" * 100_000)},
+    "labels of no class": {"labels": np.array([0, 1, 2])},
+    "labels that are no numbers": {"labels": np.array(["a", "b", "a"])},
+    "examples of no row": {"example_rows": np.array([3, 0])},
+    "flat images": {"example_images": np.zeros((2, 4), np.uint8)},
+}
+
+
+@pytest.mark.parametrize("case", BAD_CONTENTS)
+def test_whole_files_with_other_contents_are_refused(tmp_path: Path, case: str) -> None:
+    """A checksum is no signature: anyone can make one."""
+    save_predictions(make_predictions(labels=True, examples=True), tmp_path / "p.npz")
+    with open_own_file(tmp_path / "p.npz", "predictions") as file:
+        arrays = {name: file[name] for name in file.names}
+    write_own_file(tmp_path / "p.npz", arrays | BAD_CONTENTS[case])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"p\.npz' is not a predictions file of shiftcal: expected"):
+        load_predictions(tmp_path / "p.npz")
+
+
 def test_one_row_and_one_class_suffice(tmp_path: Path) -> None:
     one = dataclasses.replace(
         make_predictions(("only",)),
@@ -187,12 +217,25 @@ def test_one_row_and_one_class_suffice(tmp_path: Path) -> None:
     assert load_predictions(tmp_path / "p.npz").confidence.tolist() == [1.0]
 
 
+def read_table(path: Path) -> Predictions:
+    table, where = first_rows(path), str(path)
+    columns = find_columns(table, ColumnChoice(), where)
+    ids = table["id"] if "id" in table else np.arange(len(table))
+    return Predictions(
+        np.array(list(map(str, ids))),
+        columns.outputs(table, where),
+        np.ones(len(table)),
+        columns.classes,
+        columns.labels(table, where),
+    )
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
 def test_a_table_that_was_written_can_be_read(tmp_path: Path, suffix: str) -> None:
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
     export_predictions(make_predictions(), tmp_path / f"table{suffix}")
-    read = read_prediction_table(tmp_path / f"table{suffix}")
+    read = read_table(tmp_path / f"table{suffix}")
     assert read.classes == ("cat", "dog")
     assert read.ids.tolist() == ["cat/1.png", "2", "größe, 3"]
     np.testing.assert_allclose(read.probabilities, PROBABILITIES, rtol=1e-15)
@@ -201,14 +244,14 @@ def test_a_table_that_was_written_can_be_read(tmp_path: Path, suffix: str) -> No
 
 def test_the_predictions_file_of_a_run_can_be_read_as_a_table(tmp_path: Path) -> None:
     save_predictions(make_predictions(labels=True), tmp_path / "target.npz")
-    labels = read_prediction_table(tmp_path / "target.npz").labels
+    labels = read_table(tmp_path / "target.npz").labels
     assert labels is not None
     assert labels.tolist() == [1, 0, 1]
 
 
 def test_labels_and_rounded_probabilities_of_other_programs(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("label,probability_0,probability_1\n1,0.333,0.666\n0,1,0\n")
-    read = read_prediction_table(tmp_path / "t.csv")
+    read = read_table(tmp_path / "t.csv")
     assert read.labels is not None
     assert read.labels.tolist() == [1, 0]
     np.testing.assert_allclose(read.probabilities, np.array([[1 / 3, 2 / 3], [1.0, 0.0]]))
@@ -230,15 +273,31 @@ def test_labels_and_rounded_probabilities_of_other_programs(tmp_path: Path) -> N
 def test_tables_without_probabilities_are_refused(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(InvalidInputError, match=words):
-        read_prediction_table(tmp_path / "t.csv")
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"classes": ["a", "b"]}, "unknown array of .* 'probabilities'"),
+        ({"classes": ["a", "a"], "probabilities": PROBABILITIES}, "classes of different names"),
+        ({"classes": ["a"], "probabilities": PROBABILITIES}, r"shape \(any, 1\), got float64 \(3, 2\)"),
+        ({"classes": ["a", "b"], "probabilities": PROBABILITIES, "label": ["a"]}, r"'label' .* shape \(3\)"),
+        ({"classes": ["a", "b"], "probabilities": [["x", "y"]]}, "of kind f or i or u"),
+    ],
+)
+def test_archives_that_are_no_tables(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(InvalidInputError, match=words):
+        read_table(tmp_path / "t.npz")
 
 
 def test_a_missing_or_damaged_table_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailableError, match="no predictions"):
-        read_prediction_table(tmp_path / "t.csv")
+        read_table(tmp_path / "t.csv")
     (tmp_path / "t.npz").write_bytes(b"nonsense")
-    with pytest.raises(InvalidInputError, match="not a table of predictions"):
-        read_prediction_table(tmp_path / "t.npz")
+    with pytest.raises(InvalidInputError, match=r"can't read .*t\.npz. as a \.npz file"):
+        read_table(tmp_path / "t.npz")
     (tmp_path / "t.doc").write_text("")
     with pytest.raises(InvalidInputError, match="ends in"):
-        read_prediction_table(tmp_path / "t.doc")
+        read_table(tmp_path / "t.doc")

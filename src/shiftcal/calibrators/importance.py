@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
@@ -27,6 +26,7 @@ from shiftcal.target.density_ratios import DENSITY_RATIOS, DensityRatioEstimator
 from shiftcal.target.density_ratios.checks import MIN_ROWS, check_features
 from shiftcal.target.density_ratios.diagnostics import effective_sample_share
 from shiftcal.target.density_ratios.logistic import Logistic
+from shiftcal.target.row_order import stratified_folds
 
 _MODEL = "model"
 _NUM_FOLDS = 5
@@ -85,15 +85,13 @@ class ImportanceWeighted(Calibrator):
                 f"expected at least {wanted} rows of each domain to weigh one against the other, "
                 f"got {len(source)} of held-out source and {len(target)} of target data"
             )
+        own, others = check_features(source, "source features"), check_features(target, "target features")
         is_target = np.repeat([0, 1], [len(source), len(target)])
-        fold = np.empty(len(is_target), dtype=np.int64)
-        folds = StratifiedKFold(min(_NUM_FOLDS, fewest), shuffle=True, random_state=seed % 2**32)
-        for number, (_, held) in enumerate(folds.split(is_target, is_target)):
-            fold[held] = number
+        fold = stratified_folds(np.concatenate([own, others]), is_target, min(_NUM_FOLDS, fewest), seed)
         estimator = self._estimator()
         log_ratio, _ = estimator.held_out_log_ratio(
-            check_features(source, "source features"),
-            check_features(target, "target features"),
+            own,
+            others,
             fold[: len(source)],
             fold[len(source) :],
             seed,

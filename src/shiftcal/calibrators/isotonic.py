@@ -11,9 +11,11 @@ uniform. The functions are often exactly zero. As the labels of `temperature` ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 from torch import Tensor
 
@@ -29,14 +31,11 @@ class Isotonic(Calibrator):
         """Fit one function a class; the target is not looked at."""
         probabilities = torch.softmax(data.held_out.logits.double(), dim=-1).numpy()
         labels = data.held_out_labels.numpy()
-        functions = [
-            IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(probabilities[:, k], labels == k)
-            for k in range(data.num_classes)
-        ]
+        functions = [_fitted(probabilities[:, k], labels == k) for k in range(data.num_classes)]
         return {
-            "knots": torch.from_numpy(np.concatenate([f.X_thresholds_ for f in functions])),
-            "values": torch.from_numpy(np.concatenate([f.y_thresholds_ for f in functions])),
-            "num_knots": torch.tensor([len(f.X_thresholds_) for f in functions]),
+            "knots": torch.from_numpy(np.concatenate([knots for knots, _ in functions])),
+            "values": torch.from_numpy(np.concatenate([values for _, values in functions])),
+            "num_knots": torch.tensor([len(knots) for knots, _ in functions]),
             "smoothing": torch.tensor(1 / (len(labels) + 1), dtype=torch.float64),
         }
 
@@ -56,3 +55,12 @@ class Isotonic(Calibrator):
         uniform = torch.full_like(mapped, 1 / mapped.shape[1])
         normalised = torch.where(total > 0, mapped / total.clamp_min(torch.finfo(total.dtype).tiny), uniform)
         return torch.lerp(normalised, uniform, state["smoothing"]).log().to(outputs.logits.dtype)
+
+
+def _fitted(probabilities: NDArray[np.float64], is_class: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Knots and values of f for one class."""
+    if not is_class.any():
+        # Nothing is learned of a class that no row has, and of thousands of classes that is most of them.
+        return probabilities[:1], np.zeros(1)
+    function = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(probabilities, is_class)
+    return function.X_thresholds_, function.y_thresholds_

@@ -21,14 +21,18 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.options import option
 from shiftcal.data.randomness import seeded_generator
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
+from shiftcal.target.row_order import content_order
 
 # Each search starts where that of the stronger penalty has ended.
 _PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0, 1e-1)
 _NUM_FOLDS = 3
+# A million numbers, of which the search keeps some thirty copies.
+_MOST_CLASSES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +44,17 @@ class Matrix(Calibrator):
     )
 
     def fit(self, data: CalibrationData) -> State:
-        """Fit matrix and bias; the target is not looked at."""
+        """Fit matrix and bias; the target is not looked at.
+
+        Raises:
+            InvalidInputError: more classes than a matrix can be learned for.
+        """
+        if data.num_classes > _MOST_CLASSES:
+            raise InvalidInputError(
+                f"matrix scaling learns {data.num_classes**2:,} numbers for {data.num_classes:,} classes, which no "
+                f"memory and no number of rows suffice for; expected at most {_MOST_CLASSES:,} classes: choose the "
+                "calibrator 'vector', which learns two numbers a class, or 'temperature'"
+            )
         logits, labels = centred(data.held_out.logits), data.held_out_labels
         penalty = _choose_penalty(logits, labels, data.seed) if self.penalty is None else self.penalty
         matrix, bias = _split(_fit(logits, labels, penalty, _start(logits, labels)), data.num_classes)
@@ -58,7 +72,9 @@ def _choose_penalty(logits: Tensor, labels: Tensor, seed: int) -> float:
     num_rows = len(labels)
     if num_rows < 2 * _NUM_FOLDS:
         return _PENALTIES[0]
-    folds = torch.randperm(num_rows, generator=seeded_generator(seed, num_rows)) % _NUM_FOLDS
+    folds = torch.empty(num_rows, dtype=torch.int64)
+    drawn = torch.randperm(num_rows, generator=seeded_generator(seed, num_rows)) % _NUM_FOLDS
+    folds[torch.from_numpy(content_order(logits, labels))] = drawn
     parts = [(logits[folds != fold], labels[folds != fold]) for fold in range(_NUM_FOLDS)]
     found = [_start(*part) for part in parts]
     best, lowest = _PENALTIES[0], torch.inf
@@ -93,7 +109,10 @@ def _fit(logits: Tensor, labels: Tensor, penalty: float, start: Tensor) -> Tenso
     curvature = spread.T @ logits.square() / len(labels) + 2 * penalty / num_off_diagonal
     curvature.diagonal().sub_(2 * penalty / num_off_diagonal)
     return minimize_loss(
-        loss, start, torch.cat([curvature.flatten(), spread.mean(dim=0) + 2 * penalty / num_classes])
+        loss,
+        start,
+        torch.cat([curvature.flatten(), spread.mean(dim=0) + 2 * penalty / num_classes]),
+        num_products=logits.numel() * num_classes,
     )
 
 

@@ -24,9 +24,11 @@ from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.core.options import option
+from shiftcal.data.inputs import SubsetInputs
 from shiftcal.data.noise import FeatureSpread, NoisyInputs
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
+from shiftcal.target.row_order import content_order
 
 _FIRST_STRENGTH = 0.1
 _MOST_DOUBLINGS = 12
@@ -47,7 +49,10 @@ class PerturbedTemperature(Calibrator):
         inputs, predict = data.held_out_inputs, data.predict
         assert inputs is not None
         assert predict is not None
-        labels, logits = data.held_out_labels, {0.0: data.held_out.logits}
+        # Noise goes by row numbers: in this order each row has its own, wherever it stands.
+        order = content_order(data.held_out.logits.double(), data.held_out_labels)
+        inputs = SubsetInputs(inputs, order)
+        labels, logits = data.held_out_labels[order], {0.0: data.held_out.logits[order]}
         spread = FeatureSpread.of(inputs)
 
         def accuracy(strength: float) -> float:

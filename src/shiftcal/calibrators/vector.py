@@ -35,7 +35,8 @@ class Vector(Calibrator):
 
         spread = class_variances(logits * scale)
         curvature = torch.cat([(spread * logits.square()).mean(dim=0), spread.mean(dim=0)])
-        scale, bias = minimize_loss(loss, torch.cat([scale, torch.zeros_like(scale)]), curvature).chunk(2)
+        start = torch.cat([scale, torch.zeros_like(scale)])
+        scale, bias = minimize_loss(loss, start, curvature, num_products=logits.numel()).chunk(2)
         return {"scale": scale.clone(), "bias": bias.clone()}
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:

@@ -1,14 +1,16 @@
 """Arrays of `.npy` and `.npz` files, read without trust: whatever they declare is checked before it is allocated.
 
+Those that shiftcal writes itself have a checksum too, and are trusted no more.
 Pickled objects are never loaded. A file that is cut off, altered, of another kind, or that would unfold to more than
 its size gives reason for, ends as one `InvalidInputError`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -16,8 +18,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftcal.core.errors import InvalidInputError, ShiftcalError, UnknownNameError
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, ShiftcalError, UnknownNameError
 from shiftcal.core.limits import ARRAY_BYTES
+from shiftcal.core.seals import opened_sealed, written_sealed
 
 Array = NDArray[Any]
 
@@ -56,6 +59,40 @@ class ArrayFile:
             member = self._members[name]
             stored = min(member.compress_size, self.path.stat().st_size)
             return _read_array(stream, member.file_size, what, unfolded_from=stored)
+
+    def read(self, name: str, kinds: str, *shape: int | None) -> Array:
+        """The array of that name, which has to be of one of the kinds and of the shape.
+
+        Args:
+            name: of the array.
+            kinds: letters of `numpy.dtype.kind`, such as "f" or "iu".
+            shape: length of each dimension; None: any.
+
+        Raises:
+            InvalidInputError: it is not.
+        """
+        array = self[name]
+        fits = len(array.shape) == len(shape) and all(
+            wanted in (None, got) for wanted, got in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype.kind not in kinds or not fits:
+            lengths = ", ".join("any" if length is None else str(length) for length in shape)
+            raise InvalidInputError(
+                f"expected {name!r} of kind {' or '.join(kinds)} and shape ({lengths}), "
+                f"got {array.dtype} {array.shape}"
+            )
+        return array
+
+    def read_json(self, name: str) -> Any:
+        """The plain values that the one text of that name stands for.
+
+        Raises:
+            InvalidInputError: it is no JSON.
+        """
+        try:
+            return json.loads(str(self.read(name, "U")))
+        except (ValueError, RecursionError) as error:
+            raise InvalidInputError(f"expected {name!r} as JSON: {error}") from error
 
     def describe(self) -> str:
         """Name, type and shape of each array, of the first ones where there are many."""
@@ -97,6 +134,39 @@ def open_array_file(path: Path) -> Iterator[ArrayFile]:
         yield file
 
 
+@contextmanager
+def open_own_file(path: Path, what: str) -> Iterator[ArrayFile]:
+    """Open a `.npz` file that shiftcal wrote and sealed; what is found wrong with it in the block names it too.
+
+    Args:
+        path: of the file.
+        what: it holds, for messages, such as "predictions".
+
+    Raises:
+        DataUnavailableError: there is no such file.
+        InvalidInputError: it is damaged, or something else.
+    """
+    if not path.exists():
+        raise DataUnavailableError(f"no {what} at {str(path)!r}; expected a file that shiftcal wrote")
+    try:
+        with opened_sealed(path) as stream:
+            yield ArrayFile(path, zipfile.ZipFile(stream))
+    except Exception as error:  # as above, and of our own looks at values that none of us wrote
+        raise InvalidInputError(f"{str(path)!r} is not a {what} file of shiftcal: {_in_words(error)}") from error
+
+
+def write_own_file(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write a sealed `.npz` file that `open_own_file` opens."""
+    with written_sealed(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(f"{name}{_SUFFIX}")
+            # What is large and all alike would unfold to so much more than it takes that readers refuse it.
+            is_small = array.nbytes <= ARRAY_BYTES.default
+            member.compress_type = zipfile.ZIP_DEFLATED if is_small else zipfile.ZIP_STORED
+            with archive.open(member, "w", force_zip64=True) as output:
+                np.lib.format.write_array(output, array, allow_pickle=False)
+
+
 def read_array_file(path: Path) -> Array:
     """The one array of a `.npy` file.
 
@@ -117,9 +187,13 @@ def _damage_named(what: str) -> Iterator[None]:
         raise
     except Exception as error:  # NumPy, zipfile and zlib raise a dozen kinds for files that are not what they say
         raise InvalidInputError(
-            f"can't read {what}: {str(error)[:200] or type(error).__name__}. "
+            f"can't read {what}: {_in_words(error)}. "
             "Expected numbers or text as NumPy saves them; pickled objects are never loaded."
         ) from error
+
+
+def _in_words(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)[:200] or type(error).__name__
 
 
 def _read_header(stream: IO[bytes], what: str) -> ArrayHeader:

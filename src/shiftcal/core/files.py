@@ -10,8 +10,6 @@ import errno
 import os
 import secrets
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,17 +17,6 @@ from pathlib import Path
 from shiftcal.core.errors import OutputError, ShiftcalError
 from shiftcal.core.locks import is_linked, lock_when_free, try_lock
 
-# What NumPy and zipfile raise for `.npz` files that are empty, cut off, altered or of another kind.
-DAMAGED_ARCHIVE = (
-    KeyError,
-    ValueError,
-    TypeError,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _PREFIX, _MARK = ".shiftcal-", ".partial"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError
-from shiftcal.core.files import DAMAGED_ARCHIVE
-from shiftcal.core.seals import opened_sealed, written_sealed
+from shiftcal.core.array_reading import open_own_file, write_own_file
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import PseudoLabels
 
 NOT_CHOSEN = -1
@@ -150,21 +149,24 @@ class LabelsOfEpoch:
 
 def save_pseudo_label_rounds(rounds: PseudoLabelRounds, path: Path) -> None:
     """Write a `.npz` that `load_pseudo_label_rounds` reads back without loss."""
-    with written_sealed(path) as stream:
-        np.savez_compressed(stream, allow_pickle=False, **rounds.arrays())
+    write_own_file(path, rounds.arrays())
 
 
-def load_pseudo_label_rounds(path: Path) -> PseudoLabelRounds:
-    """Read what `save_pseudo_label_rounds` wrote.
+def load_pseudo_label_rounds(path: Path, num_classes: int) -> PseudoLabelRounds:
+    """Read what `save_pseudo_label_rounds` wrote of a problem with so many classes.
 
     Raises:
         DataUnavailableError: there is no such file.
         InvalidInputError: it is damaged or something else.
     """
-    try:
-        with opened_sealed(path) as stream, np.load(stream, allow_pickle=False) as arrays:
-            return PseudoLabelRounds(**arrays)
-    except FileNotFoundError:
-        raise DataUnavailableError(f"no pseudo-labels at {str(path)!r}; expected a file of a finished run") from None
-    except DAMAGED_ARCHIVE as error:
-        raise InvalidInputError(f"{str(path)!r} is not a pseudo-labels file of shiftcal: {error}") from error
+    with open_own_file(path, "pseudo-labels") as file:
+        epochs = file.read("epochs", "i", None)
+        labels = file.read("labels", "i", len(epochs), None)
+        if not ((labels >= NOT_CHOSEN) & (labels < num_classes)).all():
+            raise InvalidInputError(f"expected labels from {NOT_CHOSEN} to {num_classes - 1}, got others")
+        shares = {
+            name: file.read(name, "f", len(epochs))
+            for name in ("estimated_precision", "true_precision")
+            if name in file or name == "estimated_precision"
+        }
+        return PseudoLabelRounds(epochs, labels, **shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,14 @@ from numpy.typing import NDArray
 
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core import options
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError
-from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
+from shiftcal.core.array_reading import ArrayFile, open_own_file, write_own_file
+from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import TargetFindings
 from shiftcal.target.feature_map import FeatureMap
 from shiftcal.target.input_checks import InputReference
-from shiftcal.target.prediction_sets import Conformity
+from shiftcal.target.prediction_sets import STEPS, Conformity
 
 _FORMAT = 1
 _MAP_ARRAYS = ("medians", "kept", "components")
@@ -64,9 +65,7 @@ def save_calibration(fitted: FittedCalibration, path: Path) -> None:
         **{name: None if features is None else getattr(features, name) for name in _MAP_ARRAYS},
         **{f"{_STATE}{name}": value.numpy() for name, value in fitted.state.items()},
     }
-    present = {name: values for name, values in arrays.items() if values is not None}
-    with written_whole(path) as temporary, temporary.open("wb") as stream:
-        np.savez_compressed(stream, allow_pickle=False, **present)
+    write_own_file(path, {name: values for name, values in arrays.items() if values is not None})
 
 
 def load_calibration(path: Path) -> FittedCalibration:
@@ -76,57 +75,77 @@ def load_calibration(path: Path) -> FittedCalibration:
         DataUnavailableError: there is no such file.
         InvalidInputError: it is damaged, of another version or something else.
     """
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        about = json.loads(str(arrays["about"]))
+    with open_own_file(path, "calibration") as file:
+        about = file.read_json("about")
         if about["format"] != _FORMAT:
-            raise InvalidInputError(f"{str(path)!r} has format {about['format']}, this version reads {_FORMAT}")
-        return _fitted(about, arrays)
-    except FileNotFoundError:
-        raise DataUnavailableError(f"no calibration at {str(path)!r}; expected a file that `save` wrote") from None
-    except InvalidInputError:
-        raise
-    except DAMAGED_ARCHIVE as error:
-        raise InvalidInputError(f"{str(path)!r} is not a calibration of shiftcal: {error}") from error
+            raise InvalidInputError(f"it has format {about['format']!r}, this version reads {_FORMAT}")
+        fitted = _fitted(about, file)
+        # Values that do not go together are found by asking for what they are there for.
+        known = fitted.scaling.calibrate(fitted.source, fitted.state)
+        if known.shape != fitted.source.logits.shape or not torch.isfinite(known).all():
+            raise InvalidInputError("expected finite logits of its own source rows")
+        fitted.target_estimate()
+        fitted.verdict()
+        return fitted
 
 
-def _fitted(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FittedCalibration:
+def _fitted(about: dict[str, Any], file: ArrayFile) -> FittedCalibration:
     diagnosis = TargetFindings.from_plain(about["findings"]).diagnosis
-    assert diagnosis is not None
-    names, features = about["column_names"], about["features"]
-    inputs = None
-    if "source_inputs" in arrays:
-        inputs = InputReference(arrays["source_inputs"], None if names is None else tuple(names))
-    logits = torch.from_numpy(arrays["source_logits"])
-    expected = arrays.get("conformity_expected")
+    if diagnosis is None or about["kind"] not in ("logits", "probabilities"):
+        raise InvalidInputError(f"expected an estimate, and logits or probabilities, got {about['kind']!r}")
+    classes = tuple(about["classes"])
+    logits = _finite(file, "source_logits", None, len(classes))
+    num_rows = len(logits)
+    labels = file.read("source_labels", "i", num_rows)
+    if not ((labels >= 0) & (labels < len(classes))).all():
+        raise InvalidInputError(f"expected labels from 0 to {len(classes) - 1}, got others")
+    shown = _finite(file, "shown_probabilities", None, len(classes))
     return FittedCalibration(
-        classes=tuple(about["classes"]),
+        classes=classes,
         kind=about["kind"],
-        feature_map=None if features is None else _feature_map(features, arrays),
+        feature_map=None if about["features"] is None else _feature_map(about["features"], file),
         scaling=options.build(TargetScaling, about["scaling"], owner="a saved calibration"),
         state={
-            name.removeprefix(_STATE): torch.from_numpy(values)
-            for name, values in arrays.items()
-            if name.startswith(_STATE)
+            name.removeprefix(_STATE): torch.from_numpy(file[name]) for name in file.names if name.startswith(_STATE)
         },
         source=Outputs(
-            logits, torch.ones(len(logits), dtype=torch.float64), torch.from_numpy(arrays["source_features"])
+            torch.from_numpy(logits),
+            torch.ones(num_rows, dtype=torch.float64),
+            torch.from_numpy(_finite(file, "source_features", num_rows, None)),
         ),
-        source_labels=torch.from_numpy(arrays["source_labels"]),
-        source_inputs=inputs,
+        source_labels=torch.from_numpy(labels),
+        source_inputs=_inputs(about["column_names"], file) if "source_inputs" in file else None,
         conformity=Conformity(
-            torch.from_numpy(arrays["conformity_scores"]),
-            torch.from_numpy(arrays["conformity_weights"]),
-            None if expected is None else torch.from_numpy(expected),
+            torch.from_numpy(_finite(file, "conformity_scores", num_rows)),
+            torch.from_numpy(_finite(file, "conformity_weights", num_rows)),
+            torch.from_numpy(_finite(file, "conformity_expected", STEPS + 1))
+            if "conformity_expected" in file
+            else None,
         ),
         diagnosis=diagnosis,
-        shown_given=arrays["shown_given"],
-        shown=Calibrated(arrays["shown_probabilities"], arrays["shown_density_ratio"]),
-        num_target_rows=about["num_target_rows"],
+        shown_given=_finite(file, "shown_given", len(shown), len(classes)),
+        shown=Calibrated(shown, _finite(file, "shown_density_ratio", len(shown))),
+        num_target_rows=int(about["num_target_rows"]),
     )
 
 
-def _feature_map(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
-    medians, kept, components = (arrays.get(name) for name in _MAP_ARRAYS)
-    return FeatureMap(about["num_columns"], about["scale"], medians, kept, components)
+def _finite(file: ArrayFile, name: str, *shape: int | None) -> NDArray[np.float64]:
+    values = file.read(name, "f", *shape)
+    if not np.isfinite(values).all():
+        raise InvalidInputError(f"expected finite numbers in {name!r}")
+    return values
+
+
+def _inputs(names: Sequence[str] | None, file: ArrayFile) -> InputReference:
+    values = file.read("source_inputs", "f", None, None if names is None else len(names))
+    return InputReference(values, None if names is None else tuple(names))
+
+
+def _feature_map(about: dict[str, Any], file: ArrayFile) -> FeatureMap:
+    num_columns, scale = int(about["num_columns"]), float(about["scale"])
+    if "kept" not in file:
+        return FeatureMap(num_columns, scale, medians=_finite(file, "medians", num_columns))
+    kept = file.read("kept", "i", None)
+    if not ((kept >= 0) & (kept < num_columns)).all():
+        raise InvalidInputError(f"expected columns from 0 to {num_columns - 1}, got others")
+    return FeatureMap(num_columns, scale, kept=kept, components=_finite(file, "components", None, len(kept)))

@@ -8,12 +8,8 @@ from typing import Any
 import numpy as np
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.frames import as_frame, is_frame
 from shiftcal.target.drift import Column
-
-
-def is_frame(inputs: Any) -> bool:
-    """Whether inputs are a table with named columns of their own types."""
-    return hasattr(inputs, "columns") and hasattr(inputs, "dtypes")
 
 
 class WatchedColumns:
@@ -26,9 +22,10 @@ class WatchedColumns:
 
     def __init__(self, reference: Any, names: Sequence[str] | None = None) -> None:
         if is_frame(reference):
+            reference = as_frame(reference, "reference")
             _check_columns(reference, names or ())
             chosen = names or [name for name in reference.columns if _tells_something(reference[name])]
-            self._is_number = {str(name): _is_number(reference[name]) for name in chosen}
+            self._is_number = {name: _is_number(reference[name]) for name in chosen}
         else:
             self._is_number = {f"column {number}": True for number in range(np.shape(reference)[1])}
 
@@ -44,6 +41,7 @@ class WatchedColumns:
             InvalidInputError: a column is missing, or holds something else than on the reference.
         """
         if is_frame(inputs):
+            inputs = as_frame(inputs, "batch")
             _check_columns(inputs, self.names)
             return {name: _converted(inputs[name], name, number) for name, number in self._is_number.items()}
         if np.ndim(inputs) != 2 or np.shape(inputs)[1] != len(self._is_number):

@@ -110,14 +110,18 @@ def read_contents(folder: RunFolder) -> RunContents:
         name = config["method"] + (f" + {config['calibrator']}" if config["calibrator"] else "")
         if findings.fell_back:
             name = f"{config['method']}, fell back to the source alone"
+    target = load_predictions(folder.target_predictions)
+    rounds = None
+    if folder.pseudo_labels.is_file():
+        rounds = load_pseudo_label_rounds(folder.pseudo_labels, len(target.classes))
     return RunContents(
         name=name,
         card={"configuration": config, **card},
         verdicts=verdicts,
         history=folder.read_history(),
         source=load_predictions(folder.source_predictions),
-        target=load_predictions(folder.target_predictions),
-        pseudo_labels=load_pseudo_label_rounds(folder.pseudo_labels) if folder.pseudo_labels.is_file() else None,
+        target=target,
+        pseudo_labels=rounds,
         learning_curve=folder.read_learning_curve(),
     )
 

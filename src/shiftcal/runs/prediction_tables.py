@@ -7,20 +7,20 @@ formats of `shiftcal.data.table_chunks`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import softmax
 
-from shiftcal.core.csv_writing import write_csv
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError
-from shiftcal.core.files import DAMAGED_ARCHIVE, written_whole
+from shiftcal.core.array_reading import open_array_file
+from shiftcal.core.csv_writing import with_safe_text, write_csv
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, MissingDependencyError, shown
+from shiftcal.core.files import written_whole
 from shiftcal.data.table_chunks import table_chunks
-from shiftcal.runs.prediction_columns import PREFIX, ColumnChoice, PredictionColumns, find_columns
+from shiftcal.runs.prediction_columns import PREFIX
 from shiftcal.runs.predictions import Predictions, load_predictions, plain_classes
 
 
@@ -39,7 +39,7 @@ def export_predictions(predictions: Predictions, path: Path, beside: Any = None)
     table = beside.assign(**{f"shiftcal_{name}" if name in beside else name: own[name] for name in own})
     with written_whole(path) as temporary:
         if path.suffix.lower() == ".csv":
-            table.to_csv(temporary, index=False)
+            with_safe_text(table).to_csv(temporary, index=False)
         else:
             table.to_parquet(temporary, index=False)
 
@@ -55,8 +55,7 @@ def _columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
     yield "id", predictions.ids
     yield "predicted_class", names[predictions.predicted]
     yield "confidence", predictions.confidence
-    for index, name in enumerate(names):
-        yield f"{PREFIX}{name}", predictions.probabilities[:, index]
+    yield from _probability_columns(names.tolist(), predictions.probabilities).items()
     yield "density_ratio", predictions.density_ratio
 
 
@@ -113,52 +112,26 @@ def first_rows(path: Path) -> pd.DataFrame:
     return next(prediction_chunks(path), pd.DataFrame())
 
 
-def read_prediction_table(
-    path: Path, choice: ColumnChoice | None = None, columns: PredictionColumns | None = None
-) -> Predictions:
-    """Read a table, or the predictions file of a run; probabilities are scaled to a sum of exactly one.
-
-    Args:
-        path: of the table.
-        choice: what the user says of its columns.
-        columns: those of another table, where this one is to have the same.
-
-    Raises:
-        DataUnavailableError: there is no such file.
-        InvalidInputError: it holds no probabilities, or labels that are none of its classes.
-    """
-    columns = columns or find_columns(first_rows(path), choice or ColumnChoice(), repr(str(path)))
-    wanted = [*columns.columns, *(name for name in ("id", columns.label) if name is not None)]
-    table = pd.concat(
-        [chunk[[name for name in wanted if name in chunk]] for chunk in prediction_chunks(path)], ignore_index=True
-    )
-    outputs = columns.outputs(table, repr(str(path)))
-    ids = table["id"] if "id" in table else np.arange(len(table))
-    return Predictions(
-        ids=np.array([str(name) for name in ids]),
-        probabilities=softmax(outputs, axis=1) if columns.kind == "logits" else outputs,
-        density_ratio=np.ones(len(table)),
-        classes=columns.classes,
-        labels=columns.labels(table, repr(str(path))),
-    )
-
-
 def _read_npz(path: Path) -> pd.DataFrame:
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            if "ids" in arrays:
-                return _as_table(load_predictions(path))
-            classes = [str(name) for name in arrays["classes"]]
-            columns = {f"{PREFIX}{name}": arrays["probabilities"][:, i] for i, name in enumerate(classes)}
-            return pd.DataFrame({name: arrays[name] for name in ("id", "label") if name in arrays} | columns)
-    except DAMAGED_ARCHIVE as error:
-        raise InvalidInputError(f"{str(path)!r} is not a table of predictions: {error}") from error
+    with open_array_file(path) as file:
+        if "ids" in file:
+            return _as_table(load_predictions(path))
+        classes = file.read("classes", "Uiufb", None)
+        probabilities = file.read("probabilities", "fiu", None, len(classes))
+        beside = {name: file.read(name, "Uiufb", len(probabilities)) for name in ("id", "label") if name in file}
+        return pd.DataFrame(beside | _probability_columns(classes.tolist(), probabilities))
 
 
 def _as_table(predictions: Predictions) -> pd.DataFrame:
     names = plain_classes(predictions.classes)
-    columns = {f"{PREFIX}{name}": predictions.probabilities[:, i] for i, name in enumerate(names)}
-    table = pd.DataFrame({"id": predictions.ids, **columns})
+    table = pd.DataFrame({"id": predictions.ids} | _probability_columns(names, predictions.probabilities))
     if predictions.labels is not None:
         table["label"] = np.array(names, dtype=str)[predictions.labels]
     return table
+
+
+def _probability_columns(classes: Sequence[Any], probabilities: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    columns = {f"{PREFIX}{name}": probabilities[:, number] for number, name in enumerate(classes)}
+    if len(columns) < len(classes):
+        raise InvalidInputError(f"expected classes of different names, got {shown(list(classes))}")
+    return columns

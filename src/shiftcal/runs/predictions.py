@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftcal.core.errors import DataUnavailableError, InvalidInputError
-from shiftcal.core.files import DAMAGED_ARCHIVE
-from shiftcal.core.seals import opened_sealed, written_sealed
+from shiftcal.core.array_reading import ArrayFile, open_own_file, write_own_file
+from shiftcal.core.errors import InvalidInputError, shown
+
+# Of a sum of probabilities, whatever float they were computed in.
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,7 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
     if predictions.examples is not None:
         arrays["example_rows"] = predictions.examples.rows
         arrays["example_images"] = predictions.examples.images
-    with written_sealed(path) as stream:
-        np.savez_compressed(stream, allow_pickle=False, **arrays)
+    write_own_file(path, arrays)
 
 
 def load_predictions(path: Path) -> Predictions:
@@ -82,23 +83,43 @@ def load_predictions(path: Path) -> Predictions:
         DataUnavailableError: there is no such file.
         InvalidInputError: it is damaged or something else.
     """
-    try:
-        with opened_sealed(path) as stream, np.load(stream, allow_pickle=False) as arrays:
-            examples = None
-            if "example_rows" in arrays:
-                examples = ExampleImages(arrays["example_rows"], arrays["example_images"])
-            return Predictions(
-                ids=arrays["ids"],
-                probabilities=arrays["probabilities"],
-                density_ratio=arrays["density_ratio"],
-                classes=tuple(json.loads(str(arrays["classes"]))),
-                labels=arrays.get("labels"),
-                examples=examples,
-            )
-    except FileNotFoundError:
-        raise DataUnavailableError(f"no predictions at {str(path)!r}; expected a file of a finished run") from None
-    except DAMAGED_ARCHIVE as error:
-        raise InvalidInputError(f"{str(path)!r} is not a predictions file of shiftcal: {error}") from error
+    with open_own_file(path, "predictions") as file:
+        classes = _checked_classes(file.read_json("classes"))
+        ids = np.asarray(file.read("ids", "U", None))
+        return Predictions(
+            ids=ids,
+            probabilities=_checked_probabilities(file.read("probabilities", "f", len(ids), len(classes))),
+            density_ratio=_checked_range(file.read("density_ratio", "f", len(ids)), "density ratios", 0, np.inf),
+            classes=classes,
+            labels=_checked_range(file.read("labels", "i", len(ids)), "labels", 0, len(classes) - 1)
+            if "labels" in file
+            else None,
+            examples=_examples(file, len(ids)) if "example_rows" in file else None,
+        )
+
+
+def _examples(file: ArrayFile, num_rows: int) -> ExampleImages:
+    rows = _checked_range(file.read("example_rows", "i", None), "rows of examples", 0, num_rows - 1)
+    return ExampleImages(rows, file.read("example_images", "u", len(rows), None, None, None))
+
+
+def _checked_classes(classes: object) -> tuple[Hashable, ...]:
+    if not isinstance(classes, list) or not all(isinstance(label, (str, int, float, bool)) for label in classes):
+        raise InvalidInputError(f"expected a list of class labels, got {shown(classes)}")
+    return tuple(classes)
+
+
+def _checked_probabilities(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    _checked_range(probabilities, "probabilities", 0, 1 + _ROUNDING)
+    if not (np.abs(probabilities.sum(axis=1) - 1) <= _ROUNDING).all():
+        raise InvalidInputError("expected rows of probabilities that sum to 1")
+    return probabilities
+
+
+def _checked_range(values: NDArray[Any], what: str, low: float, high: float) -> NDArray[Any]:
+    if not ((values >= low) & (values <= high)).all():
+        raise InvalidInputError(f"expected {what} from {low} to {high}, got others")
+    return values
 
 
 def plain_classes(classes: tuple[Hashable, ...]) -> list[str | int | float | bool]:

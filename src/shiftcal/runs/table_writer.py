@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from shiftcal.core.csv_writing import with_safe_text
 from shiftcal.core.errors import InvalidInputError, MissingDependencyError
 from shiftcal.core.files import written_whole
 from shiftcal.data.table_chunks import table_suffix
@@ -53,7 +54,8 @@ def _text(path: Path, separator: str, compression: Any) -> Iterator[WritePart]:
 
         def write(part: pd.DataFrame) -> None:
             nonlocal is_first
-            part.to_csv(opened.handle, index=False, header=is_first, sep=separator, lineterminator="\n")
+            safe = with_safe_text(part)
+            safe.to_csv(opened.handle, index=False, header=is_first, sep=separator, lineterminator="\n")
             is_first = False
 
         yield write

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from shiftcal.target.evidence import log_probabilities
+from shiftcal.target.row_order import stratified_folds
 from shiftcal.target.sampling import sampled_rows
 
 _NUM_FOLDS = 5
@@ -44,12 +45,12 @@ def domain_auc(first: Tensor, second: Tensor, first_weights: Tensor | None = Non
     regression = make_pipeline(
         StandardScaler(), LogisticRegression(C=_INVERSE_PENALTY, class_weight="balanced", max_iter=1000)
     )
-    folds = StratifiedKFold(min(_NUM_FOLDS, fewest), shuffle=True, random_state=0)
+    rows = torch.cat([first, second]).numpy()
     logits = cross_val_predict(
         regression,
-        torch.cat([first, second]).numpy(),
+        rows,
         is_second,
-        cv=folds,
+        cv=PredefinedSplit(stratified_folds(rows, is_second, min(_NUM_FOLDS, fewest), seed=0)),
         method="decision_function",
         params={"logisticregression__sample_weight": row_weights},
     )

@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor
 
 from shiftcal.target.components import Components
+from shiftcal.target.row_order import stratified_folds
 from shiftcal.target.sampling import sampled_rows
 
 _NUM_FOLDS = 5
@@ -58,7 +59,7 @@ def fit_domain_classifier(source: Tensor, target: Tensor, components: Components
     chosen = [sampled_rows(len(part), _MOST_ROWS) for part in parts]
     rows = torch.cat([part[own] for part, own in zip(parts, chosen, strict=True)]).numpy()
     is_target = np.repeat([0, 1], [len(own) for own in chosen])
-    folds = list(StratifiedKFold(_NUM_FOLDS, shuffle=True, random_state=0).split(rows, is_target))
+    folds = PredefinedSplit(stratified_folds(rows, is_target, _NUM_FOLDS, seed=0))
     out_of_fold = [
         cross_val_predict(_regression(inverse), rows, is_target, cv=folds, method="decision_function")
         for inverse in _INVERSE_PENALTIES

@@ -54,7 +54,7 @@ _FloatArray: TypeAlias = NDArray[np.float64]
 # A quantile that is met but for rounding is met: 0.55 * 100 is 55.00000000000001.
 _ROUNDING = 1e-12
 # Steps of coverage for which a threshold is kept, and rows that these are found from: more would change nothing.
-_STEPS = 1_000
+STEPS = 1_000
 _MOST_TARGET_ROWS = 10_000
 
 
@@ -82,7 +82,7 @@ class Conformity(NamedTuple):
         """
         thresholds = weighted_threshold(self.scores.numpy(), self.weights.numpy(), test_weights, coverage)
         if self.expected is not None and coverage < 1:
-            expected = float(self.expected[int(np.ceil(coverage * _STEPS * (1 - _ROUNDING)))])
+            expected = float(self.expected[int(np.ceil(coverage * STEPS * (1 - _ROUNDING)))])
             thresholds = np.where(np.isinf(thresholds), expected, np.maximum(thresholds, expected))
         return _sets_within(probabilities, thresholds, "lac")
 
@@ -110,7 +110,7 @@ def conformity(held_out: Tensor, labels: Tensor, weights: Tensor, target: Tensor
         scores, mass = (values.ravel() for values in (class_scores(rows, "lac"), rows))
         order = np.argsort(scores, kind="stable")
         cumulative = np.cumsum(mass[order])
-        ranks = np.searchsorted(cumulative, np.linspace(0, cumulative[-1], _STEPS + 1) * (1 - _ROUNDING))
+        ranks = np.searchsorted(cumulative, np.linspace(0, cumulative[-1], STEPS + 1) * (1 - _ROUNDING))
         expected = from_numpy(scores[order][ranks])
     scores = conformity_scores(_numpy(held_out, "held_out", 2), labels, "lac")
     return Conformity(from_numpy(scores), from_numpy(_checked_weights(weights, "weights", 1)), expected)

@@ -17,6 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from shiftcal.core.options import option
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.evidence import ShiftEvidence
+from shiftcal.target.row_order import content_order
 from shiftcal.target.sampling import sampled_rows
 
 
@@ -29,7 +30,9 @@ class ConfidenceOptimalTransport(AccuracyEstimator):
     def estimate(self, evidence: ShiftEvidence) -> float:
         """As the module says."""
         num_rows = min(len(evidence.target.logits), len(evidence.held_out_labels), self.most_rows)
-        rows = sampled_rows(len(evidence.target.logits), num_rows)
-        labels = evidence.held_out_labels[sampled_rows(len(evidence.held_out_labels), num_rows)]
-        probabilities = evidence.target.probabilities[rows][:, labels].numpy()
+        rows, own = (
+            content_order(logits)[sampled_rows(len(logits), num_rows)]
+            for logits in (evidence.target.logits, evidence.held_out.logits)
+        )
+        probabilities = evidence.target.probabilities[rows][:, evidence.held_out_labels[own]].numpy()
         return float(probabilities[linear_sum_assignment(probabilities, maximize=True)].mean())

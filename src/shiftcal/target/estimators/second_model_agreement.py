@@ -22,10 +22,13 @@ from sklearn.model_selection import KFold, cross_val_predict
 from shiftcal.core.options import option
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.evidence import ShiftEvidence
+from shiftcal.target.row_order import content_order
 from shiftcal.target.sampling import sampled_rows
 
 _NUM_COMPONENTS = 32
 _NUM_FOLDS = 4
+# Of a class, on the average.
+_FEWEST_ROWS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +53,15 @@ def agreement_lost(evidence: ShiftEvidence, model: ClassifierMixin, most_rows: i
     """
     parts = [part[:, :_NUM_COMPONENTS].numpy() for part in evidence.structure.components]
     chosen = [sampled_rows(len(part), most_rows) for part in parts]
+    # Folds and samples of trees go by row numbers: in this order they are the same, whichever order rows come in.
+    order = content_order(parts[0][chosen[0]], evidence.source_labels[chosen[0]])
+    chosen[0] = chosen[0][order]
+    if not evidence.has_training_rows:
+        chosen[1] = chosen[0]
     source, held_out, target = (part[rows] for part, rows in zip(parts, chosen, strict=True))
     labels = evidence.source_labels[chosen[0]].numpy()
-    if len(labels) - np.bincount(labels).max() < 2 * _NUM_FOLDS:
+    counts = np.bincount(labels)
+    if len(labels) - counts.max() < 2 * _NUM_FOLDS or _FEWEST_ROWS * (counts > 0).sum() > len(labels):
         # There is nothing to learn for a second model.
         return 0.0
     if evidence.has_training_rows:

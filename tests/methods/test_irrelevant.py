@@ -1,0 +1,80 @@
+"""What must not matter to any method: names of classes and of target rows, threads, units and offsets of columns."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shiftcal.calibrators.base import CalibrationData
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs
+from shiftcal.methods import METHODS
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
+
+
+class NamelessInputs(ArrayInputs):
+    """Rows of a target whose names, in which folders write the classes, nobody may ask for."""
+
+    def identify(self, row: int) -> str:
+        raise AssertionError(f"the name of target row {row} was read")
+
+
+def problem(
+    values: NDArray[np.float64], moved: NDArray[np.float64], classes: tuple[str, ...], kind: type[ArrayInputs]
+) -> ShiftProblem:
+    labels = np.arange(len(values), dtype=np.int64) % len(classes)
+    source, target = (torch.from_numpy(rows).float() for rows in (values, moved))
+    return ShiftProblem(
+        LabelledDomain("source", ArrayInputs(source), labels, classes), UnlabelledDomain("target", kind(target))
+    )
+
+
+def probabilities(given: ShiftProblem, name: str, backbone: nn.Module | None) -> Tensor:
+    training = {"epochs": 1, "batch_size": 12}
+    model = fit_model(given, Recipe.from_names(name, None, backbone or "auto", training=training))
+    return torch.softmax(model.predict(given.source.inputs).logits, dim=-1)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_it_learns_the_same_whatever_things_are_called_and_measured_in(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What is estimated after training has tests of its own, and takes most of the time.
+    monkeypatch.setattr(CalibrationData, "diagnose", lambda *_, **__: None)
+    generator = np.random.default_rng(0)
+    backbone: nn.Module | None = None
+    if METHODS[name].needs_transformer:
+        backbone = request.getfixturevalue("tiny_transformer")
+        values = generator.uniform(size=(36, 1, 8, 8))
+        moved = values / 2
+    else:
+        values = 3 * np.eye(3, 4)[np.arange(36) % 3] + generator.normal(size=(36, 4))
+        moved = values + 1
+    expected = probabilities(problem(values, moved, ("a", "b", "c"), ArrayInputs), name, backbone)
+    with threads(2):
+        found = probabilities(problem(values, moved, ("z", "y", "x"), NamelessInputs), name, backbone)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    if not METHODS[name].needs_transformer:
+        # Powers of two: numbers as exact as before. Clusters of inputs, which drst learns from, take columns of like
+        # deviation to share their unit, as those of an embedding do: these change together.
+        units, offset = np.array([2.0**-20, 1.0, 2.0**10, 2.0**20]), 2.0**3
+        units = np.full(4, 2.0**10) if name == "drst" else units
+        values, moved = units * (values + offset), units * (moved + offset)
+        found = probabilities(problem(values, moved, ("a", "b", "c"), ArrayInputs), name, backbone)
+        torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
