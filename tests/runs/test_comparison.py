@@ -16,6 +16,7 @@ from shiftcal.runs.comparison import (
     run_comparison,
     write_tables,
 )
+from shiftcal.runs.engines import LocalProcesses
 from shiftcal.runs.life_cycle import check_same_options
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.tasks import Task
@@ -222,7 +223,7 @@ class TestRunning:
 
     def test_several_processes_give_the_same_numbers(self, finished: Path) -> None:
         alone = plan(tasks=(Task("source.npz", "far.npz"),), num_seeds=1)
-        run_comparison(alone, Path("by-two"), jobs=2, learning_curves=True)
+        run_comparison(alone, Path("by-two"), engine=LocalProcesses(2), learning_curves=True)
         assert Path("by-two/learning_curves.csv").is_file()
         expected = find_cells(finished)
         found = find_cells(Path("by-two"))
@@ -241,7 +242,7 @@ class TestRunning:
     def test_an_error_in_a_process_reaches_the_caller(self) -> None:
         wrong = plan(tasks=(Task("source.npz", "far.npz"),), backbone="mpl", num_seeds=1)
         with pytest.raises(UnknownNameError, match="Did you mean 'mlp'"):
-            run_comparison(wrong, Path("wrong"), jobs=2)
+            run_comparison(wrong, Path("wrong"), engine=LocalProcesses(2))
         assert not Path("wrong").exists()
 
     def test_other_files_are_left_alone(self) -> None:
