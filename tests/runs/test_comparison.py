@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shiftcal.core.errors import InvalidInputError, OutputError, UnknownNameError
-from shiftcal.core.folder_lock import folder_lock
+from shiftcal.core.folder_lock import LOCK_FILE, folder_lock
 from shiftcal.runs.comparison import (
     ComparisonPlan,
     Contender,
@@ -216,6 +216,12 @@ class TestRunning:
         finally:
             Path("near.npz").write_bytes(near)
         assert times_of_cells(finished) == before
+
+    def test_what_a_killed_process_left_of_its_lock_is_removed(self, finished: Path) -> None:
+        lock = find_cells(finished)["source.npz->near.npz", "source-only", 0].path / LOCK_FILE
+        lock.touch()
+        run_comparison(plan(), finished)
+        assert not lock.exists()
 
     def test_a_second_process_is_refused(self, finished: Path) -> None:
         with folder_lock(finished), pytest.raises(OutputError, match="is in use by process"):

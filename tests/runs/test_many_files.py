@@ -60,7 +60,7 @@ def test_what_was_done_before_an_error_or_a_kill_is_kept(files: list[Path], tmp_
     with pytest.raises(InvalidInputError, match="can't shout"):
         do(files, out)
     with (out / RECORD).open("a") as stream:
-        stream.write('{"data": "cut o')
+        stream.write('[]\n{"data": 1, "result": [], "num_rows": 1, "content": 1, "made_by": 1}\n{"data": "cut o')
     files[1].write_text("b")
     assert do(files, out)[0] == ["b.txt.gz"]
     assert len([json.loads(line) for line in (out / RECORD).read_text().splitlines()]) == 2

@@ -6,6 +6,8 @@ where a process or a machine is lost.
 
 from __future__ import annotations
 
+import importlib
+import logging
 import multiprocessing
 import os
 import warnings
@@ -120,7 +122,7 @@ class RayTasks(Engine):
     @contextmanager
     def _connected(self) -> Iterator[Any]:
         try:
-            import ray
+            ray: Any = importlib.import_module("ray")
         except ImportError:
             raise MissingDependencyError("the engine 'ray'", "ray", "cluster") from None
         if ray.is_initialized():
@@ -129,11 +131,10 @@ class RayTasks(Engine):
                 "call ray.shutdown() and give the address of the cluster, ray:ADDRESS"
             )
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unasked
-        own = {} if self.address else {"include_dashboard": False}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # on what will change in later versions of Ray
-                ray.init(address=self.address, log_to_driver=False, logging_level="ERROR", **own)
+                ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InvalidInputError(
                 f"expected a Ray cluster at {self.address or 'this machine'!r} (`ray start --head` begins one, `ray "

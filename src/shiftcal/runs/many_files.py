@@ -101,7 +101,13 @@ def _done(work: Work, part: tuple[Path, str, DoneFile | None], *, out: Path, mad
 
 
 def checksum(path: Path) -> str:
-    """Of the content of a file."""
+    """Of the content of a file.
+
+    Raises:
+        DataUnavailableError: it is not there.
+    """
+    if not path.is_file():
+        raise DataUnavailableError(f"no file at {str(path)!r}")
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -120,12 +126,12 @@ def _check_folder(out: Path) -> None:
 def _read_record(path: Path) -> dict[str, DoneFile]:
     """Lines by the name of the result; one that is not whole, or is something else, counts as not there."""
     known = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
         try:
             each = DoneFile(**json.loads(line))
+            known[each.result] = each
         except (ValueError, TypeError):
             continue
-        known[each.result] = each
     return known
 
 

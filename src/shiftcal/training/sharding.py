@@ -62,12 +62,15 @@ def gathered_weights(network: nn.Module) -> Iterator[None]:
 
 
 def whole(values: Any) -> Any:
-    """A state, or any nest of values, with whole tensors; all processes must call it at the same point."""
-    return tree_map(lambda value: value.full_tensor() if isinstance(value, DTensor) else value, values)
+    """A state, or any nest of values, with tensors that were in parts as a whole, on the CPU: it may have more room.
+
+    All processes must call it at the same point.
+    """
+    return tree_map(lambda value: value.full_tensor().cpu() if isinstance(value, DTensor) else value, values)
 
 
 def whole_copy(network: nn.Module, form: nn.Module) -> nn.Module:
-    """A network of the given form with the whole weights of another; the same is to be said of the processes."""
+    """A network of the given form with the whole weights of another; all processes must call it together."""
     filled = copy.deepcopy(form)
     filled.load_state_dict(whole(network.state_dict()))
     return filled
@@ -103,7 +106,9 @@ def own_part(values: Tensor) -> Tensor:
 def clip_gradients(parameters: Iterable[nn.Parameter], largest_norm: float) -> None:
     """Scale gradients, some of which may be in parts, so that together they have at most that norm."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm = torch.linalg.vector_norm(torch.stack([whole(torch.linalg.vector_norm(each)) for each in gradients]))
+    norms = [torch.linalg.vector_norm(each) for each in gradients]
+    of_all = [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]
+    norm = torch.linalg.vector_norm(torch.stack(of_all))
     factor = (largest_norm / (norm + 1e-6)).clamp(max=1)
     for gradient in gradients:
         gradient.mul_(factor)

@@ -125,8 +125,8 @@ class Trainer:
         return self.network if self.average is None else self.average.module
 
     def _shard(self) -> nn.Module:
-        """Leave to this process its part of the weights; gives the network as it was, for its form."""
-        form = copy.deepcopy(self.network)
+        """Leave to this process its part of the weights; gives the network as it was, on the CPU, for its form."""
+        form = copy.deepcopy(self.network).cpu()
         for network in {self.network, self.predictor}:
             shard_backbones(self.fabric, network)
         return form
