@@ -398,6 +398,7 @@ BAD_COMPARISONS = {
     "source.npz->target.npz drl --out photos": ["holds other files"],
     "source.npz->target.npz drl --seeds 0": ["at least 1"],
     "source.npz->target.npz drl --jobs two": ["whole number"],
+    "source.npz->target.npz drl --engine dask": ["'ray:ADDRESS'", "Got 'dask'"],
 }
 
 
@@ -416,6 +417,9 @@ def test_comparison(line: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("report nowhere", "not the folder of a run"),
         ("report photos", "not the folder of a run"),
         ("report run", "not finished"),
+        ("predict nowhere --files table.csv --out scored", "no file at 'nowhere/checkpoint.pt'"),
+        ("predict nowhere --out scored", "one of the arguments --data --files is required"),
+        ("calibrate --source table.csv --out scored", "either --target FILE or --targets FILE"),
         ("list methds", "invalid choice"),
         ("fitt", "invalid choice"),
         ("fit", "required: --source"),

@@ -17,7 +17,7 @@ from shiftcal.runs.config import RunConfig, read_config
 from shiftcal.runs.run_data import load_data
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-FILES = sorted(CONFIGS.rglob("*.yaml"))
+FILES = sorted(path for path in CONFIGS.rglob("*.yaml") if path.parent.name != "cluster")
 VISDA = CONFIGS / "visda-2017"
 STARTS = ("source-only", "asg")
 SELF_TRAINING = sorted(path.stem for path in VISDA.glob("*.yaml") if path.stem not in STARTS)

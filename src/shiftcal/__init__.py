@@ -6,12 +6,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shiftcal.faces.arrow_scorer import arrow_scorer
     from shiftcal.faces.calibrator import ShiftCalibrator
     from shiftcal.faces.classifier import AdaptiveClassifier
     from shiftcal.faces.monitor import Monitor
     from shiftcal.runs import analysis
 
-__all__ = ["AdaptiveClassifier", "Monitor", "ShiftCalibrator", "__version__", "analysis"]
+__all__ = ["AdaptiveClassifier", "Monitor", "ShiftCalibrator", "__version__", "analysis", "arrow_scorer"]
 
 __version__ = version("shiftcal")
 
@@ -30,6 +31,10 @@ def __getattr__(name: str) -> Any:
         from shiftcal.runs import analysis
 
         return analysis
+    if name == "arrow_scorer":
+        from shiftcal.faces.arrow_scorer import arrow_scorer
+
+        return arrow_scorer
     if name == "Monitor":
         from shiftcal.faces.monitor import Monitor
 

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,22 @@ def test_the_second_is_refused_and_told_who_was_first(tmp_path: Path) -> None:
                 pass
     with folder_lock(tmp_path):  # free again
         pass
+
+
+def test_one_that_is_patient_waits_for_the_other(tmp_path: Path) -> None:
+    order = []
+
+    def second() -> None:
+        with folder_lock(tmp_path, wait_seconds=60):
+            order.append("second")
+
+    waiting = threading.Thread(target=second)
+    with folder_lock(tmp_path):
+        waiting.start()
+        waiting.join(0.3)
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "second"]
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:

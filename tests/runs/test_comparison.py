@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shiftcal.core.errors import InvalidInputError, OutputError, UnknownNameError
-from shiftcal.core.folder_lock import folder_lock
+from shiftcal.core.folder_lock import LOCK_FILE, folder_lock
 from shiftcal.runs.comparison import (
     ComparisonPlan,
     Contender,
@@ -16,6 +16,7 @@ from shiftcal.runs.comparison import (
     run_comparison,
     write_tables,
 )
+from shiftcal.runs.engines import LocalProcesses
 from shiftcal.runs.life_cycle import check_same_options
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.tasks import Task
@@ -216,13 +217,19 @@ class TestRunning:
             Path("near.npz").write_bytes(near)
         assert times_of_cells(finished) == before
 
+    def test_what_a_killed_process_left_of_its_lock_is_removed(self, finished: Path) -> None:
+        lock = find_cells(finished)["source.npz->near.npz", "source-only", 0].path / LOCK_FILE
+        lock.touch()
+        run_comparison(plan(), finished)
+        assert not lock.exists()
+
     def test_a_second_process_is_refused(self, finished: Path) -> None:
         with folder_lock(finished), pytest.raises(OutputError, match="is in use by process"):
             run_comparison(plan(), finished)
 
     def test_several_processes_give_the_same_numbers(self, finished: Path) -> None:
         alone = plan(tasks=(Task("source.npz", "far.npz"),), num_seeds=1)
-        run_comparison(alone, Path("by-two"), jobs=2, learning_curves=True)
+        run_comparison(alone, Path("by-two"), engine=LocalProcesses(2), learning_curves=True)
         assert Path("by-two/learning_curves.csv").is_file()
         expected = find_cells(finished)
         found = find_cells(Path("by-two"))
@@ -241,7 +248,7 @@ class TestRunning:
     def test_an_error_in_a_process_reaches_the_caller(self) -> None:
         wrong = plan(tasks=(Task("source.npz", "far.npz"),), backbone="mpl", num_seeds=1)
         with pytest.raises(UnknownNameError, match="Did you mean 'mlp'"):
-            run_comparison(wrong, Path("wrong"), jobs=2)
+            run_comparison(wrong, Path("wrong"), engine=LocalProcesses(2))
         assert not Path("wrong").exists()
 
     def test_other_files_are_left_alone(self) -> None:

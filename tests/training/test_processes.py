@@ -1,4 +1,4 @@
-"""Real processes: two of torchrun against one, and a kill."""
+"""Real processes: two of torchrun against one, on one node and on two, and a kill."""
 
 import json
 import os
@@ -23,10 +23,14 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::U
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    return write_data(tmp_path)
+
+
+def write_data(folder: Path) -> Path:
     generator = np.random.default_rng(0)
     labels = np.arange(200) % 4
     source = 2 * np.eye(4, 6)[labels] + generator.normal(size=(200, 6))
-    path = tmp_path / "data.npz"
+    path = folder / "data.npz"
     np.savez(path, s_x=source.astype(np.float32), s_y=labels, t_x=(source + 0.7).astype(np.float32), t_y=labels)
     return path
 
@@ -42,19 +46,47 @@ def run(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_two_processes_give_the_metrics_of_one(data: Path, tmp_path: Path) -> None:
-    """A ratio, self-training, a calibrator, and a reference that is trained by the same processes."""
-    options = ("--set", "epochs=5", "--learning-curve", "--method", "adapted")
-    run([sys.executable, *fit_command(data, tmp_path / "one", *options)])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    run([*torchrun, *fit_command(data, tmp_path / "two", *options)])
-    one, two = (json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("one", "two"))
+# A ratio, self-training, a calibrator, and a reference that is trained by the same processes.
+EVERYTHING = ("--set", "epochs=5", "--learning-curve", "--method", "adapted")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data, and with a run of one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    run([sys.executable, *fit_command(write_data(folder), folder / "one", *EVERYTHING)])
+    return folder
+
+
+def test_two_nodes_give_the_metrics_of_one_process(alone: Path) -> None:
+    command = fit_command(alone / "data.npz", alone / "nodes", *EVERYTHING)
+    meeting = f"--rdzv-backend=c10d --rdzv-id=test --rdzv-endpoint=127.0.0.1:{free_port()}".split()
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
+    nodes = [
+        subprocess.Popen([*torchrun, *command], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for node in nodes:
+        _, said = node.communicate(timeout=200)
+        assert node.returncode == 0, said
+    check_same_metrics(alone, "nodes")
+
+
+def test_two_processes_with_parts_of_the_backbone_give_the_metrics_of_one(alone: Path) -> None:
+    command = fit_command(alone / "data.npz", alone / "parts", *EVERYTHING, "--set", "strategy=fsdp")
+    run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command])
+    check_same_metrics(alone, "parts")
+    whole, alike = (load_checkpoint(alone / name / "checkpoint.pt")["model"]["network"] for name in ("one", "parts"))
+    assert {name: value.shape for name, value in alike.items()} == {n: value.shape for n, value in whole.items()}
+
+
+def check_same_metrics(folder: Path, name: str) -> None:
+    one, two = (json.loads((folder / each / "metrics.json").read_text()) for each in ("one", name))
     for domain in ("source", "target"):
         for metric, value in one[domain].items():
             # The threshold of prediction sets is one of 20 held-out scores: rounding may choose the next one.
             tolerance = 0.1 if "set_" in metric else 1e-4
             assert two[domain][metric] == pytest.approx(value, abs=tolerance), (domain, metric)
-    curves = [RunFolder(tmp_path / name).read_learning_curve() for name in ("one", "two")]
+    curves = [RunFolder(folder / each).read_learning_curve() for each in ("one", name)]
     assert [row["epoch"] for row in curves[0]] == [1, 2, 3, 4, 5]
     assert curves[1] == [pytest.approx(row, abs=1e-4) for row in curves[0]]
 

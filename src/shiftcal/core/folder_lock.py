@@ -24,11 +24,15 @@ _SECONDS_FOR_ORPHANS = 10.0
 
 
 @contextmanager
-def folder_lock(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path, *, wait_seconds: float = 0.0) -> Iterator[None]:
     """Have a folder for this process alone during the block; it is created, and removed if the block leaves it empty.
 
     The lock file of a process that was killed stays, and tells that what else is in the folder is a run's own. It is
     taken over.
+
+    Args:
+        folder: which.
+        wait_seconds: how long to wait for another process that has the folder.
 
     Raises:
         OutputError: another process has the folder, or it can't be written.
@@ -39,7 +43,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
     try:
         with as_output_error(folder):
             make_folder(folder)
-            descriptor = _locked(path)
+            descriptor = _locked(path, wait_seconds)
     except OutputError:
         _remove_if_empty(missing)
         raise
@@ -51,9 +55,9 @@ def folder_lock(folder: Path) -> Iterator[None]:
         _remove_if_empty(missing or ([folder] if is_ours else []))
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, wait_seconds: float) -> int:
     """The descriptor of the lock file, locked and with our name in it."""
-    deadline = time.monotonic() + _SECONDS_FOR_ORPHANS
+    started = time.monotonic()
     while True:
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
         try:
@@ -68,7 +72,8 @@ def _locked(path: Path) -> int:
         os.close(descriptor)
         if free:  # whoever had the lock has just ended and removed the file
             continue
-        if not _is_dead(owner) or time.monotonic() > deadline:
+        patience = max(wait_seconds, _SECONDS_FOR_ORPHANS) if _is_dead(owner) else wait_seconds
+        if time.monotonic() - started >= patience:
             pid, host, since = (owner.get(name, "?") for name in ("pid", "host", "since"))
             raise OutputError(
                 f"{str(path.parent)!r} is in use by process {pid} on {host} since {since}; wait until that has "

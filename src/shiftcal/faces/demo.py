@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders, run_comparison
+from shiftcal.runs.engines import LocalProcesses
 from shiftcal.runs.reporting import as_text
 from shiftcal.runs.tasks import SUITES
 
@@ -24,6 +25,6 @@ def run_demo(out: Path, *, num_seeds: int = 3, jobs: int | None = None) -> None:
     )
     processes = jobs or min(2, os.cpu_count() or 1)
     print(f"training {METHODS} on {len(plan.tasks)} tasks x {num_seeds} seeds, {processes} at a time", flush=True)
-    table = run_comparison(plan, out, jobs=processes)
+    table = run_comparison(plan, out, engine=LocalProcesses(processes))
     print(as_text(table))
     print(f"\nThe report is {(out / 'report.html').resolve()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.core.files import check_not_an_input
+from shiftcal.core.files import check_not_an_input, written_whole
 from shiftcal.core.progress import progress_bar
 from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
 from shiftcal.faces.model_reader import SeenRows
@@ -91,6 +92,14 @@ def calibrate_files(files: PredictionFiles, out: Path) -> FileCalibration:
             first += len(chunk)
             bar.update(len(chunk))
     return FileCalibration(fitted, columns.notes, _metrics(evaluated, columns.classes))
+
+
+def calibrate_file(source: Path, choice: ColumnChoice, target: Path, out: Path) -> int:
+    """The same for one of many targets: what to expect on it is in a JSON file beside; gives the number of rows."""
+    found = calibrate_files(PredictionFiles(source, target, choice=choice), out)
+    with written_whole(out.with_suffix(".json")) as temporary:
+        temporary.write_text(json.dumps(found.as_plain(), indent=2) + "\n", encoding="utf-8")
+    return found.fitted.num_target_rows
 
 
 def fit_files(files: PredictionFiles) -> tuple[FittedCalibration, PredictionColumns]:

@@ -35,7 +35,7 @@ def export_predictions(predictions: Predictions, path: Path, beside: Any = None)
     if beside is None or path.suffix.lower() == ".npz":
         _EXPORTS[path.suffix.lower()](predictions, path)
         return
-    own = {name: column for name, column in _columns(predictions) if name != "id"}
+    own = {name: column for name, column in prediction_columns(predictions) if name != "id"}
     table = beside.assign(**{f"shiftcal_{name}" if name in beside else name: own[name] for name in own})
     with written_whole(path) as temporary:
         if path.suffix.lower() == ".csv":
@@ -50,7 +50,8 @@ def check_export_path(path: Path) -> None:
         raise InvalidInputError(f"expected an output file that ends in {' or '.join(_EXPORTS)}, got {path.name!r}")
 
 
-def _columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
+def prediction_columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Name and values of each column of such a table."""
     names = np.array(plain_classes(predictions.classes))
     yield "id", predictions.ids
     yield "predicted_class", names[predictions.predicted]
@@ -60,7 +61,7 @@ def _columns(predictions: Predictions) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _export_csv(predictions: Predictions, path: Path) -> None:
-    columns = dict(_columns(predictions))
+    columns = dict(prediction_columns(predictions))
     write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
@@ -85,7 +86,7 @@ def _export_parquet(predictions: Predictions, path: Path) -> None:
     except ImportError:
         raise MissingDependencyError("writing parquet", "pyarrow", "tables") from None
     with written_whole(path) as temporary:
-        pyarrow.parquet.write_table(pyarrow.table(dict(_columns(predictions))), temporary)
+        pyarrow.parquet.write_table(pyarrow.table(dict(prediction_columns(predictions))), temporary)
 
 
 _EXPORTS = {".csv": _export_csv, ".npz": _export_npz, ".parquet": _export_parquet}

@@ -14,6 +14,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from shiftcal.core.errors import InvalidInputError, ProcessLostError, ShiftcalError
 from shiftcal.core.processes import is_main_process, started_by_torchrun
@@ -85,7 +86,11 @@ def average_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> Non
     """
     if fabric.world_size == 1:
         return
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    # Those of a backbone in parts are means already.
+    present = (parameter.grad for parameter in parameters if parameter.grad is not None)
+    gradients = [gradient for gradient in present if not isinstance(gradient, DTensor)]
+    if not gradients:
+        return
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     mean = fabric.all_reduce(flat, reduce_op="mean")
     assert isinstance(mean, Tensor)

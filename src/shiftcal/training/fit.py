@@ -81,7 +81,7 @@ def fit_model(
         def snapshot() -> FittedModel:
             return FittedModel(
                 recipe=recipe,
-                network=trainer.predictor,
+                network=trainer.whole_predictor(),
                 input_shape=problem.source.inputs.shape,
                 classes=problem.source.classes,
                 has_target=problem.target is not None,
@@ -93,8 +93,9 @@ def fit_model(
             )
 
         def save(state: dict[str, Any]) -> None:
+            model = snapshot()
             if checkpoint is not None and is_main_process():
-                save_checkpoint({"model": plain_model(snapshot()), "training": state}, checkpoint)
+                save_checkpoint({"model": plain_model(model), "training": state}, checkpoint)
 
         def report_epoch(history: list[EpochRecord]) -> None:
             if is_main_process():
@@ -107,7 +108,7 @@ def fit_model(
             watch=watch,
         )
         trainer.finish()
-    fitted = replace(snapshot(), pseudo_labels=trainer.progress.pseudo_label_rounds)
+        fitted = replace(snapshot(), pseudo_labels=trainer.progress.pseudo_label_rounds)
     return fitted.calibrated(problem)
 
 

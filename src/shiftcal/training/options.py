@@ -15,7 +15,7 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 3, 100
 
 
 # Options that decide nothing about the result: they may differ when a run goes on.
-WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds", "process_timeout")
+WITHOUT_INFLUENCE = ("device", "num_workers", "checkpoint_seconds", "process_timeout", "strategy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,9 @@ class TrainingOptions:
         False, "predict images by the mean with their mirror images; false for digits and text"
     )
     checkpoint_seconds: float = option(10.0, "shortest time between checkpoints at the ends of epochs", at_least=0)
-
+    strategy: Literal["ddp", "fsdp"] = option(
+        "ddp", "of several processes: each has all weights (ddp) or its part of those of the backbone (fsdp)"
+    )
     process_timeout: float = option(
         60.0, "seconds that processes of a distributed run wait for one that does not answer", above=0
     )

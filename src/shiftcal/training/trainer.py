@@ -6,6 +6,7 @@ and keeps everything that a resumed run needs to end up exactly where an uninter
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,16 @@ from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
 from shiftcal.training.options import TrainingOptions
+from shiftcal.training.sharding import (
+    clip_gradients,
+    gathered_weights,
+    load_whole,
+    load_whole_moments,
+    own_part,
+    shard_backbones,
+    whole,
+    whole_copy,
+)
 
 EpochRecord = dict[str, float]
 Validate = Callable[[Outputs], Mapping[str, float]]
@@ -90,6 +101,7 @@ class Trainer:
         self.num_steps = options.steps_per_epoch(len(problem.source))
         self.network = fabric.to_device(network)
         self.average = _moving_average(self.network, method.ema_decay)
+        self._whole_form = self._shard() if options.strategy == "fsdp" and fabric.world_size > 1 else None
         plans = method.optimizers(self.network)
         self.optimizers = {name: build_optimizer(plan) for name, plan in plans.items()}
         total_steps = self.num_epochs * self.num_steps
@@ -114,16 +126,32 @@ class Trainer:
         """The network to predict with: the moving average where there is one."""
         return self.network if self.average is None else self.average.module
 
+    def _shard(self) -> nn.Module:
+        """Leave to this process its part of the weights; gives the network as it was, on the CPU, for its form."""
+        form = copy.deepcopy(self.network).cpu()
+        for network in {self.network, self.predictor}:
+            shard_backbones(self.fabric, network)
+        return form
+
+    def whole_predictor(self) -> nn.Module:
+        """The same with whole weights; all processes must call it at the same point."""
+        return self.predictor if self._whole_form is None else whole_copy(self.predictor, self._whole_form)
+
     def predict(self, inputs: Inputs) -> Outputs:
         """Outputs for all inputs by the network as it stands."""
-        return predict_inputs(
-            self.method,
-            self.predictor,
-            inputs,
-            device=self.fabric.device,
-            fabric=self.fabric,
-            flip_average=self.options.flip_average,
-        )
+        with gathered_weights(self.predictor):
+            return predict_inputs(
+                self.method,
+                self.predictor,
+                inputs,
+                device=self.fabric.device,
+                fabric=self.fabric,
+                flip_average=self.options.flip_average,
+            )
+
+    def _observe(self, function: Callable[[Tensor], tuple[Tensor, ...]], inputs: Inputs) -> tuple[Tensor, ...]:
+        with gathered_weights(self.predictor):
+            return observe_rows(function, self.predictor, inputs, self.fabric.device, self.fabric)
 
     def run(
         self,
@@ -179,7 +207,6 @@ class Trainer:
         """The data and the network as it stands; None without a target."""
         if self.problem.target is None:
             return None
-        network, device = self.predictor, self.fabric.device
         return TrainingView(
             self.progress.epoch,
             self.num_epochs,
@@ -187,7 +214,7 @@ class Trainer:
             self.held_out,
             self.problem.target,
             self.predict,
-            lambda function, inputs: observe_rows(function, network, inputs, device, self.fabric),
+            self._observe,
             self._found_in_data,
         )
 
@@ -248,7 +275,7 @@ class Trainer:
         self.fabric.backward(loss)
         average_gradients(self.fabric, parameters)
         if self.options.gradient_clip is not None:
-            nn.utils.clip_grad_norm_(parameters, self.options.gradient_clip)
+            clip_gradients(parameters, self.options.gradient_clip)
         optimizer.step()
 
     def _checked(self, logged: dict[str, float]) -> dict[str, float]:
@@ -260,7 +287,7 @@ class Trainer:
     def _check_weights(self) -> None:
         """A step logs its loss before its update: what the last update of an epoch did shows in the weights only."""
         for name, value in self.network.named_parameters():
-            if not bool(torch.isfinite(value).all()):
+            if not bool(torch.isfinite(own_part(value)).all()):
                 raise self._divergence(f"{name} is no longer finite")
 
     def _divergence(self, what: str) -> InvalidInputError:
@@ -324,12 +351,12 @@ class Trainer:
         )
 
     def state(self) -> dict[str, Any]:
-        """Everything that `restore` needs, as plain values and tensors."""
+        """Everything that `restore` needs, as plain values and tensors; all processes must call it together."""
         progress, pseudo, rounds = self.progress, self.progress.pseudo_labels, self.progress.pseudo_label_rounds
         return {
-            "network": self.network.state_dict(),
-            "average": None if self.average is None else self.average.state_dict(),
-            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "network": whole(self.network.state_dict()),
+            "average": None if self.average is None else whole(self.average.state_dict()),
+            "optimizers": {name: whole(optimizer.state_dict()) for name, optimizer in self.optimizers.items()},
             "schedules": {name: schedule.state_dict() for name, schedule in self.schedules.items()},
             "epoch": progress.epoch,
             "step": progress.step,
@@ -343,11 +370,11 @@ class Trainer:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state that `state` gave."""
-        self.network.load_state_dict(state["network"])
+        load_whole(self.network, state["network"])
         if self.average is not None:
-            self.average.load_state_dict(state["average"])
+            load_whole(self.average, state["average"])
         for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state["optimizers"][name])
+            load_whole_moments(optimizer, state["optimizers"][name])
             self.schedules[name].load_state_dict(state["schedules"][name])
         pseudo, rounds, accepted = (state[name] for name in ("pseudo_labels", "pseudo_label_rounds", "accepted"))
         self.progress = Progress(

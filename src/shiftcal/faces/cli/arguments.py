@@ -74,6 +74,21 @@ def declare_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
+def declare_engine(parser: argparse.ArgumentParser, work: str) -> None:
+    """`--engine` and `--jobs`."""
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="local|ray[:ADDRESS]",
+        help=f"what {work}: processes of this machine, or the tasks of a Ray cluster (docs/cluster.md)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        help="how many at a time; by default 1, on Ray as many as the cluster has room for",
+    )
+
+
 def files_of_spec(spec: str | None) -> list[Path]:
     """The file that a spec may name, whatever it says of what is in it."""
     if spec is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from shiftcal.faces.cli.arguments import (
     declare_download,
+    declare_engine,
     declare_json,
     declare_learning_curve,
     declare_settings,
@@ -33,7 +34,7 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--backbone", default="auto", metavar="NAME", help="the same for every method")
     parser.add_argument("--image-size", type=positive, help="side that images are brought to")
-    parser.add_argument("--jobs", type=positive, default=1, help="processes that train at the same time")
+    declare_engine(parser, "trains")
     declare_settings(parser, "every method")
     declare_learning_curve(parser)
     declare_download(parser)
@@ -42,9 +43,11 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
 def compare_command(arguments: argparse.Namespace) -> None:
     """`shiftcal compare`."""
     from shiftcal.runs.comparison import ComparisonPlan, parse_contenders, run_comparison
+    from shiftcal.runs.engines import find_engine
     from shiftcal.runs.reporting import as_text
     from shiftcal.runs.tasks import parse_tasks
 
+    engine = find_engine(arguments.engine, arguments.jobs)
     plan = ComparisonPlan(
         tasks=tuple(parse_tasks(arguments.tasks)),
         contenders=parse_contenders(arguments.methods),
@@ -54,7 +57,7 @@ def compare_command(arguments: argparse.Namespace) -> None:
         settings=tuple(arguments.set),
         download=arguments.download,
     )
-    table = run_comparison(plan, arguments.out, jobs=arguments.jobs, learning_curves=arguments.learning_curve)
+    table = run_comparison(plan, arguments.out, engine=engine, learning_curves=arguments.learning_curve)
     print(as_text(table))
     print(f"report: {arguments.out / 'report.html'}")
 
@@ -69,15 +72,16 @@ def declare_reproduce(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("reproductions"), metavar="DIR", help="folder; what is finished is kept"
     )
     parser.add_argument("--seeds", type=positive, help="instead of those of the plan")
-    parser.add_argument("--jobs", type=positive, default=1, help="processes that train at the same time")
+    declare_engine(parser, "trains")
 
 
 def reproduce_command(arguments: argparse.Namespace) -> None:
     """`shiftcal reproduce`."""
+    from shiftcal.runs.engines import find_engine
     from shiftcal.runs.reproduction import find_reproduction, reproduce
 
-    found = find_reproduction(arguments.name)
-    page = reproduce(found, arguments.scale, arguments.out, num_seeds=arguments.seeds, jobs=arguments.jobs)
+    found, engine = find_reproduction(arguments.name), find_engine(arguments.engine, arguments.jobs)
+    page = reproduce(found, arguments.scale, arguments.out, num_seeds=arguments.seeds, engine=engine)
     print(page.read_text(encoding="utf-8"))
     print(f"page: {page}")
 

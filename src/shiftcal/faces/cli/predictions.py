@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_download,
+    declare_engine,
     declare_table_columns,
     files_of_spec,
     print_metrics,
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
 def declare_predict(parser: argparse.ArgumentParser) -> None:
     """Arguments of `predict`."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder of a finished run")
-    parser.add_argument("--data", required=True, metavar="SPEC", help=SPEC_HELP)
+    given = parser.add_mutually_exclusive_group(required=True)
+    given.add_argument("--data", metavar="SPEC", help=SPEC_HELP)
+    given.add_argument(
+        "--files", type=Path, nargs="+", metavar="FILE", help="or many files; --out is then a folder, for one of each"
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -34,28 +40,46 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
         help="a .csv, .npz or .parquet file; the columns of a table come back in .csv and .parquet",
     )
     declare_table_columns(parser)
+    _declare_many_files(parser, "scores --files", ("csv", "parquet", "npz"))
     declare_download(parser)
+
+
+def _declare_many_files(parser: argparse.ArgumentParser, work: str, formats: tuple[str, ...]) -> None:
+    """Arguments for results of many files."""
+    parser.add_argument("--format", choices=formats, default=formats[0], help="of the results of many files")
+    declare_engine(parser, work)
 
 
 def predict_command(arguments: argparse.Namespace) -> None:
     """`shiftcal predict`."""
     from shiftcal.core.files import check_not_an_input, check_writable_folder
-    from shiftcal.data.specs import table_as_written
-    from shiftcal.data.table_encoder import TableInputs
-    from shiftcal.runs.evaluation import predict_domain
+    from shiftcal.data.table_encoder import TableColumns
+    from shiftcal.runs.file_predictions import predict_file
     from shiftcal.runs.folder import RunFolder
-    from shiftcal.runs.prediction_tables import check_export_path, export_predictions
-    from shiftcal.training.fitted_model import load_model
+    from shiftcal.runs.many_files import checksum
+    from shiftcal.runs.prediction_tables import check_export_path
 
+    table = TableColumns(label=arguments.label, id=arguments.id)
+    if arguments.files is not None:
+        made_by = f"{checksum(RunFolder(arguments.run_folder).checkpoint)} {table}"
+        _do_many_files(partial(predict_file, arguments.run_folder, table), arguments.files, made_by, arguments)
+        return
     check_export_path(arguments.out)
     check_not_an_input(arguments.out, [*files_of_spec(arguments.data), *arguments.run_folder.rglob("*.npz")])
     check_writable_folder(arguments.out.absolute().parent)
-    model = load_model(RunFolder(arguments.run_folder).checkpoint)
-    domain = _domain_for(model, arguments)
-    predictions = predict_domain(model, domain)
-    beside = table_as_written(arguments.data) if isinstance(domain.inputs, TableInputs) else None
-    export_predictions(predictions, arguments.out, beside)
-    print(f"{len(predictions)} predictions: {arguments.out}")
+    num_rows = predict_file(arguments.run_folder, table, arguments.data, arguments.out, download=arguments.download)
+    print(f"{num_rows} predictions: {arguments.out}")
+
+
+def _do_many_files(
+    work: Callable[[Path, Path], int], files: Sequence[Path], made_by: str, arguments: argparse.Namespace
+) -> None:
+    from shiftcal.runs.engines import find_engine
+    from shiftcal.runs.many_files import for_each_file
+
+    engine = find_engine(arguments.engine, arguments.jobs)
+    done = for_each_file(work, files, arguments.out, suffix=f".{arguments.format}", made_by=made_by, engine=engine)
+    print(f"{sum(each.num_rows for each in done)} predictions of {len(done)} files: {arguments.out}")
 
 
 def _domain_for(model: Any, arguments: argparse.Namespace) -> Any:
@@ -141,7 +165,15 @@ def _prediction_files(arguments: argparse.Namespace) -> PredictionFiles:
 
 def declare_calibrate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `calibrate`."""
-    _declare_predictions(parser, required=True)
+    _declare_predictions(parser, required=False)
+    parser.add_argument(
+        "--targets",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="instead of --target, many files, each a target of its own; --out is then a folder, for one of each",
+    )
+    _declare_many_files(parser, "calibrates --targets", ("csv", "parquet", "npz"))
     parser.add_argument(
         "--out",
         type=Path,
@@ -156,8 +188,19 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
 def calibrate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal calibrate`."""
     from shiftcal.core.files import check_writable_folder
-    from shiftcal.faces.file_calibration import calibrate_files
+    from shiftcal.faces.file_calibration import calibrate_file, calibrate_files
+    from shiftcal.runs.many_files import checksum
+    from shiftcal.runs.prediction_columns import ColumnChoice
 
+    if arguments.source is None or (arguments.target is None) == (arguments.targets is None):
+        raise InvalidInputError("expected --source FILE and either --target FILE or --targets FILE ...")
+    if arguments.targets is not None:
+        if arguments.source_features or arguments.target_features or arguments.report:
+            raise InvalidInputError("features and a report are of one target: expected --target, got --targets")
+        choice = ColumnChoice(arguments.columns, arguments.label, arguments.scale)
+        work = partial(calibrate_file, arguments.source, choice)
+        _do_many_files(work, arguments.targets, f"{checksum(arguments.source)} {choice}", arguments)
+        return
     for path in filter(None, (arguments.out, arguments.report)):
         check_writable_folder(path.absolute().parent)
     found = calibrate_files(_prediction_files(arguments), arguments.out)

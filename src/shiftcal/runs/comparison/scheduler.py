@@ -1,4 +1,4 @@
-"""Carries out the cells of a comparison that are missing, in this process or in several.
+"""Carries out the cells of a comparison that are missing, by an engine: in this process, in several, on a cluster.
 
 Every cell is a run folder; finished cells are skipped, interrupted ones go on where they stopped. A method is
 trained once for each task and seed, and its calibrators are fitted to that one model.
@@ -6,16 +6,12 @@ trained once for each task and seed, and its calibrators are fitted to that one 
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from shiftcal.core.errors import InvalidInputError, OutputError, ShiftcalError
 from shiftcal.core.files import check_writable_folder, is_temporary
@@ -25,27 +21,33 @@ from shiftcal.data.domains import LabelledDomain
 from shiftcal.runs.comparison.plan import ComparisonPlan, Training, cell_folder, cells_of, trainings_of
 from shiftcal.runs.comparison.tables import write_tables
 from shiftcal.runs.config import RunConfig
+from shiftcal.runs.engines import Engine, LocalProcesses
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.life_cycle import begin_run, carry_out_run, check_same_content, check_same_options, finish_run
 from shiftcal.runs.reporting import ComparisonTable
 from shiftcal.runs.run_data import LoadedData, load_data
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import check_held_out, load_model, source_split
+from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, source_split
+
+# A cell is done again where its machine is lost, whose locks the storage that it shared keeps for a minute or two.
+_SECONDS_FOR_LOST_MACHINES = 180.0
+_IN_THIS_PROCESS = LocalProcesses()
 
 
 def run_comparison(
-    plan: ComparisonPlan, out: Path, *, jobs: int = 1, learning_curves: bool = False
+    plan: ComparisonPlan, out: Path, *, engine: Engine = _IN_THIS_PROCESS, learning_curves: bool = False
 ) -> ComparisonTable:
     """Run what is missing, then write tables and the report.
 
     Args:
         plan: tasks, contenders and seeds.
         out: folder of the comparison; cells that are finished there are kept.
-        jobs: processes that train at the same time.
+        engine: what trains, one model after the other or several at a time.
         learning_curves: evaluate the models that are yet to be trained after each epoch too.
 
     Raises:
         OutputError: the folder holds cells of other options or data, or another process is at work in it.
+        ProcessLostError: a process or machine was lost; the same call goes on from there.
         TrainingInterrupted: a signal came; the same call goes on from there.
     """
     for task in plan.tasks:
@@ -63,9 +65,11 @@ def run_comparison(
         _loaded.cache_clear()  # the files may have changed since another comparison of this process
         trainings = [training for training in trainings_of(plan) if not _is_finished(plan, training, out)]
         _check_data(plan, trainings)
-        carried_out = _carried_out(plan, trainings, out, jobs, learning_curves)
+        carry_out = partial(_carry_out, plan, out=out, learning_curves=learning_curves)
+        carried_out = engine.results(carry_out, trainings)
         for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
             pass
+        _remove_abandoned_locks(plan, out)
         # A curve belongs to a model as it was trained, whether or not that is compared without a calibrator too.
         trained = replace(plan, contenders=tuple(dict.fromkeys(contender.trained for contender in plan.contenders)))
         return write_tables(out, cells, trained=cells_of(trained, out))
@@ -108,53 +112,49 @@ def _check_data(plan: ComparisonPlan, trainings: Sequence[Training]) -> None:
                 check_held_out(recipe, source_split(data.problem.source, recipe.training)[1])
 
 
-def _carried_out(
-    plan: ComparisonPlan, trainings: Sequence[Training], out: Path, jobs: int, learning_curves: bool
-) -> Iterable[None]:
-    if jobs == 1 or len(trainings) <= 1:
-        for training in trainings:
-            _carry_out(plan, training, out, learning_curves)
-            yield
-        return
-    # Spawned, not forked: torch's threads do not survive a fork.
-    context = multiprocessing.get_context("spawn")
-    threads = max(1, torch.get_num_threads() // jobs)
-    with ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
-    ) as pool:
-        futures = [pool.submit(_carry_out, plan, training, out, learning_curves) for training in trainings]
-        try:
-            for future in as_completed(futures):
-                future.result()
-                yield
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-
-
-def _carry_out(plan: ComparisonPlan, training: Training, out: Path, learning_curves: bool) -> None:
-    task, seed = training.task, training.seed
-    config = plan.config(task, training.trained, seed)
+def _carry_out(plan: ComparisonPlan, training: Training, *, out: Path, learning_curves: bool) -> None:
+    config = plan.config(training.task, training.trained, training.seed)
     data = _task_data(config, plan.download)
-    base = cell_folder(out, task, training.trained, seed)
+    base = cell_folder(out, training.task, training.trained, training.seed)
+    try:
+        # A machine that is taken for lost may still be at work in this cell.
+        with folder_lock(base.path, wait_seconds=_SECONDS_FOR_LOST_MACHINES):
+            model = _trained_model(base, config, data, training, learning_curves)
+            _calibrate(plan, model, data, training, out)
+    except ShiftcalError:
+        _remove_empty_folders(base, out)
+        raise
+
+
+def _trained_model(
+    base: RunFolder, config: RunConfig, data: LoadedData, training: Training, learning_curves: bool
+) -> FittedModel:
     if base.is_finished:
-        model = load_model(base.checkpoint)
-    else:
-        facts = {"task": task.name, "contender": training.trained.name}
-        fit = partial(fit_model, resume=True)
-        try:
-            model = carry_out_run(base, config, data, fit, learning_curve=learning_curves, facts=facts)
-        except ShiftcalError:
-            _remove_empty_folders(base, out)
-            raise
+        return load_model(base.checkpoint)
+    facts = {"task": training.task.name, "contender": training.trained.name}
+    fit = partial(fit_model, resume=True)
+    return carry_out_run(base, config, data, fit, learning_curve=learning_curves, facts=facts)
+
+
+def _calibrate(plan: ComparisonPlan, model: FittedModel, data: LoadedData, training: Training, out: Path) -> None:
+    """The cells of one trained model that are missing."""
     for contender in training.contenders:
-        cell = cell_folder(out, task, contender, seed)
+        cell = cell_folder(out, training.task, contender, training.seed)
         if not cell.is_finished:
-            own = plan.config(task, contender, seed)
+            own = plan.config(training.task, contender, training.seed)
             calibrated = model.with_calibrator(contender.calibrator, data.problem, own.calibrator_options)
-            facts = {"task": task.name, "contender": contender.name}
+            facts = {"task": training.task.name, "contender": contender.name}
             begin_run(cell, data.resolved(own), data)
             finish_run(cell, calibrated, data, data.resolved(own), facts=facts)
+
+
+def _remove_abandoned_locks(plan: ComparisonPlan, out: Path) -> None:
+    """Those of processes that were killed after the last file of their cells."""
+    for training in trainings_of(plan):
+        base = cell_folder(out, training.task, training.trained, training.seed).path
+        if (base / LOCK_FILE).exists():
+            with folder_lock(base):
+                pass
 
 
 def _remove_empty_folders(cell: RunFolder, out: Path) -> None:

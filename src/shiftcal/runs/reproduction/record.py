@@ -16,14 +16,23 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import written_whole
 from shiftcal.runs.comparison import ComparisonPlan, run_comparison
 from shiftcal.runs.comparison.plan import cells_of
+from shiftcal.runs.engines import Engine, LocalProcesses
 from shiftcal.runs.reporting.figures.drawing import as_svg
 from shiftcal.runs.reproduction.base import Reproduction, Row, Scale
 
 _RECORDED_PACKAGES = ("shiftcal", "torch", "numpy", "scikit-learn", "scipy")
 
 
+_IN_THIS_PROCESS = LocalProcesses()
+
+
 def reproduce(
-    reproduction: Reproduction, scale: Scale, out: Path, *, num_seeds: int | None = None, jobs: int = 1
+    reproduction: Reproduction,
+    scale: Scale,
+    out: Path,
+    *,
+    num_seeds: int | None = None,
+    engine: Engine = _IN_THIS_PROCESS,
 ) -> Path:
     """Run what is missing and write NAME.csv, NAME.json, NAME.svg and NAME.md.
 
@@ -32,7 +41,7 @@ def reproduce(
         scale: `cpu` for data at hand and two cores, `paper` for the published sizes.
         out: folder; trained models are kept below it and shared by all reproductions there.
         num_seeds: instead of those of the plan.
-        jobs: processes that train at the same time.
+        engine: what trains, one model after the other or several at a time.
 
     Returns:
         The path of the page.
@@ -46,7 +55,7 @@ def reproduce(
         plan = replace(plan, num_seeds=num_seeds)
     # Apart, for a model that was trained without a learning curve has none.
     runs = out / ("runs-with-curves" if reproduction.learning_curves else "runs")
-    run_comparison(plan, runs, jobs=jobs, learning_curves=reproduction.learning_curves)
+    run_comparison(plan, runs, engine=engine, learning_curves=reproduction.learning_curves)
     rows = reproduction.rows(cells_of(plan, runs))
     if not rows:
         raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
