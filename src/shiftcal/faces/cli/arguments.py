@@ -55,6 +55,16 @@ def declare_table_columns(parser: argparse.ArgumentParser, *, of_source: bool = 
         declare_names(parser, "--columns", "of a table, the inputs; default: all others")
 
 
+def declare_backbone(parser: argparse.ArgumentParser, words: str) -> None:
+    """`--backbone` and `--freeze-backbone`."""
+    parser.add_argument("--backbone", default="auto", metavar="NAME", help=words)
+    parser.add_argument(
+        "--freeze-backbone",
+        action="store_true",
+        help="extract the features of the (pretrained) backbone once, and train a head on them",
+    )
+
+
 def declare_learning_curve(parser: argparse.ArgumentParser) -> None:
     """`--learning-curve`."""
     parser.add_argument(
