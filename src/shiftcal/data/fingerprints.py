@@ -20,6 +20,7 @@ from shiftcal.core.errors import DataUnavailableError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, EncodedInputs, FileInputs, Inputs, SubsetInputs
+from shiftcal.data.shards import ShardInputs
 
 _MOST_BYTES_IN_FULL = 256 * 2**20
 _SAMPLE = 1_000
@@ -80,6 +81,13 @@ def _(inputs: EncodedInputs, *, whole: bool) -> Iterator[bytes]:
     yield inputs.offsets.tobytes()
     for row in _rows_in_full(len(inputs), len(inputs.encoded), whole):
         yield inputs.encoded[inputs.offsets[row] : inputs.offsets[row + 1]].tobytes()
+
+
+@_content.register
+def _(inputs: ShardInputs, *, whole: bool) -> Iterator[bytes]:
+    yield repr((inputs.shape, list(inputs.names))).encode()
+    for row in progress_bar(_rows_in_full(len(inputs), inputs.num_bytes, whole), "reading pictures"):
+        yield inputs.read(int(row))
 
 
 @_content.register

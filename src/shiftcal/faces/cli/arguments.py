@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 SPEC_HELP = (
-    "a folder, an image list, a table (.csv, .parquet, ...), an npz/npy file or a catalog name "
-    "(`shiftcal list datasets`)"
+    "a folder, an image list, shards (.tar, .parquet), a table (.csv, .parquet, ...), an npz/npy file or a catalog "
+    "name (`shiftcal list datasets`)"
 )
 _MOST = 10_000
 
