@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,9 +79,7 @@ _ONE_READER = threading.Lock()
 
 @lru_cache(maxsize=2)
 def _column_of_group(group: _RowGroup, column: str) -> Any:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(group.path) as file:
+    with _readable(group.path) as file:
         return file.read_row_group(group.number, columns=[column]).column(0)
 
 
@@ -129,29 +128,33 @@ def parquet_domain(paths: Sequence[Path], name: str, label: str | None = None) -
     return LabelledDomain(name, inputs, *class_numbers(labels))
 
 
-def _schema(path: Path) -> Any:
+@contextmanager
+def _readable(path: Path) -> Iterator[Any]:
+    """A parquet file of pyarrow; whatever that has against the file is an `InvalidInputError`."""
     import_pyarrow()
     from pyarrow import ArrowException, parquet
 
     try:
-        return parquet.read_schema(path)
+        with parquet.ParquetFile(path) as file:
+            yield file
+    except InvalidInputError:
+        raise
     except (ArrowException, OSError, ValueError) as error:
         raise InvalidInputError(f"can't read {str(path)!r} as parquet: {error}") from error
 
 
-def _groups_and_labels(path: Path, column: str, label: str | None) -> tuple[list[_RowGroup], list[Any]]:
-    from pyarrow import ArrowException, parquet
+def _schema(path: Path) -> Any:
+    with _readable(path) as file:
+        return file.schema_arrow
 
-    try:
-        with parquet.ParquetFile(path) as file:
-            about = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-            labels = [] if label is None else file.read(columns=[label]).column(0).to_pylist()
-            if column not in file.schema_arrow.names:
-                raise InvalidInputError(
-                    f"{str(path)!r}: expected the column {column!r}, as the shards before it have"
-                )
-    except (ArrowException, OSError) as error:
-        raise InvalidInputError(f"can't read {str(path)!r} as parquet: {error}") from error
+
+def _groups_and_labels(path: Path, column: str, label: str | None) -> tuple[list[_RowGroup], list[Any]]:
+    with _readable(path) as file:
+        missing = next((each for each in (column, label) if each and each not in file.schema_arrow.names), None)
+        if missing is not None:
+            raise InvalidInputError(f"{str(path)!r}: expected the column {missing!r}, as the shards before it have")
+        about = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        labels = [] if label is None else file.read(columns=[label]).column(0).to_pylist()
     written = path.stat().st_mtime_ns
     groups = [
         _RowGroup(path, number, group.num_rows, group.total_byte_size, written) for number, group in enumerate(about)

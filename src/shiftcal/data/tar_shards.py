@@ -76,6 +76,8 @@ def tar_domain(paths: Sequence[Path], name: str) -> Domain:
                         continue
                     key = f"{shard}/{folder}/{stem}"
                     if base.lower().endswith(IMAGE_SUFFIXES):
+                        if member.offset_data + member.size > path.stat().st_size:
+                            raise tarfile.ReadError(f"{member.name!r} goes on beyond its end")
                         places.append((shard, member.offset_data, member.size))
                         names.append(readable(prefix + member.name))
                         keys.append(key)
@@ -83,7 +85,7 @@ def tar_domain(paths: Sequence[Path], name: str) -> Domain:
                         stream = archive.extractfile(member)
                         assert stream is not None
                         labels[key] = stream.read(_LONGEST_LABEL).decode("utf-8", "backslashreplace").strip()
-        except (tarfile.TarError, OSError, EOFError) as error:
+        except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as error:  # of damaged headers
             raise InvalidInputError(
                 f"can't read {str(path)!r} as a tar file that is not compressed: {error}"
             ) from error
