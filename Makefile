@@ -18,7 +18,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,tables,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,tables,backbones,onnx,dev]'
 	touch $(READY)
 
 lint: setup

@@ -143,13 +143,12 @@ def iterate_batches(
     BATCH_BYTES.check(num_bytes, f"a batch of {num_rows:,} inputs of shape {problem.source.inputs.shape}")
     batch_of_step = _EpochBatches(problem, plan, epoch).__getitem__
     steps = range(first_step, num_steps)
-    pin_memory = device.type == "cuda"
     is_slow = any(
         part is not None and part.inputs.is_worth_loading_ahead for part in (problem.source, problem.target)
     )
     batches = (
-        load_ahead(batch_of_step, steps, num_workers=plan.num_workers, pin_memory=pin_memory)
-        if is_slow or plan.num_workers or pin_memory
+        load_ahead(batch_of_step, steps, num_workers=plan.num_workers, pin_memory=device.type == "cuda")
+        if is_slow or plan.num_workers
         else map(batch_of_step, steps)
     )
     for raw in batches:

@@ -26,16 +26,16 @@ def load_ahead(
         keys: what to load.
         num_workers: processes that load; with 0 a thread does, which is enough until decoding needs more cores than
             the four threads that it has anyway.
-        pin_memory: for a GPU, see torch's `DataLoader`.
+        pin_memory: of what workers load, for a GPU; see torch's `DataLoader`.
     """
-    if num_workers or pin_memory:
+    if num_workers:
         yield from DataLoader(
             _Loaded(load, keys),
             batch_size=None,
             sampler=range(len(keys)),
             num_workers=num_workers,
             pin_memory=pin_memory,
-            prefetch_factor=_AHEAD if num_workers else None,
+            prefetch_factor=_AHEAD,
             # Without an own generator the loader would draw a seed from the global random state.
             generator=torch.Generator(),
         )
