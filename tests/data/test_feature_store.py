@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
-from shiftcal.core.errors import OutputError
+from shiftcal.core.errors import InvalidInputError, OutputError, UserCodeError
 from shiftcal.data import feature_store
 from shiftcal.data.feature_store import (
     ExtractedInputs,
@@ -20,7 +21,7 @@ from shiftcal.data.feature_store import (
     stored_features,
     stored_size,
 )
-from shiftcal.data.inputs import ArrayInputs
+from shiftcal.data.inputs import ArrayInputs, DatasetInputs
 
 ROWS = np.arange(10, dtype=np.int64)
 
@@ -89,6 +90,20 @@ def test_after_a_kill_whole_parts_are_not_made_again() -> None:
     assert not list(features_folder().rglob("*.parts"))
 
 
+def test_pictures_that_cannot_be_read_are_not_blamed_on_the_cache() -> None:
+    class Absent(Dataset[Tensor]):
+        def __len__(self) -> int:
+            return 10
+
+        def __getitem__(self, row: int) -> Tensor:
+            if row == 7:
+                raise FileNotFoundError("7.png")
+            return torch.zeros(3, 4, 4)
+
+    with pytest.raises(UserCodeError, match="item 7 of the dataset Absent raised FileNotFoundError"):
+        stored_features(DatasetInputs(Absent()), Means())
+
+
 def test_predictions_use_what_is_stored_and_store_nothing() -> None:
     extractor = Means()
     streamed = known_features(pictures(), extractor)
@@ -106,6 +121,13 @@ def test_the_size_is_known_and_everything_can_be_removed() -> None:
     assert stored_size() == (1, 128 + 10 * 3 * 4)
     clear_features()
     assert stored_size() == (0, 0)
+
+
+def test_a_damaged_file_is_named() -> None:
+    path = stored_features(pictures(), Means()).path
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(InvalidInputError, match=r"damaged.*Remove that file"):
+        stored_features(pictures(), Means())
 
 
 def test_a_folder_that_cannot_be_written_is_named(cache: Path) -> None:

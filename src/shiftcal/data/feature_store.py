@@ -21,7 +21,8 @@ from numpy.lib import format as array_format
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shiftcal.core.files import as_output_error, make_folder, written_whole
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.files import DAMAGED_ARCHIVE, as_output_error, make_folder, written_whole
 from shiftcal.core.locks import lock_when_free
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.catalog.roots import user_cache
@@ -79,7 +80,12 @@ class StoredInputs(Inputs):
 
     @cached_property
     def _values(self) -> NDArray[np.float32]:
-        values: NDArray[np.float32] = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        try:
+            values: NDArray[np.float32] = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        except DAMAGED_ARCHIVE as error:
+            raise InvalidInputError(
+                f"the features in {str(self.path)!r} are damaged: {error}. Remove that file; they are made again."
+            ) from error
         return values
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def stored_features(pictures: Inputs, extractor: Extractor, *, num_workers: int 
     path = _place(pictures, extractor)
     if not path.is_file():
         parts = path.with_suffix(".parts")
-        with as_output_error(path), _alone(path.parent):
+        with _alone(path.parent):
             if not path.is_file():  # another process may have been here meanwhile
                 _write_parts(parts, pictures, extractor, num_workers)
                 _join(parts, path, (len(pictures), extractor.feature_dim))
@@ -168,8 +174,9 @@ def _place(pictures: Inputs, extractor: Extractor) -> Path:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Have the folder of a network for this process alone: others wait, as they may want the same features."""
-    make_folder(folder)
-    descriptor = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o666)
+    with as_output_error(folder):
+        make_folder(folder)
+        descriptor = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o666)
     try:
         lock_when_free(descriptor)
         yield

@@ -190,7 +190,7 @@ def _training_state(checkpoint: Path, recipe: Recipe, frozen: FrozenBackbone | N
             f"{str(checkpoint)!r} was made with other options; resume with the same ones, or start a new run\n"
             f"  then: {then}\n  now:  {recipe.as_plain()}"
         )
-    plain_frozen = content["model"]["frozen_backbone"]
+    plain_frozen = content["model"].get("frozen_backbone")
     if (None if plain_frozen is None else plain_frozen["key"]) != _key(frozen):
         raise CheckpointError(f"{str(checkpoint)!r} was made with other weights of the frozen backbone")
     state: Mapping[str, Any] | None = None if content["training"] == WAITING else content["training"]

@@ -298,9 +298,8 @@ def _model_from(plain: Mapping[str, Any], backbone: nn.Module | None) -> FittedM
     """The model that `plain_model` was called on."""
     recipe = _loaded_recipe(plain["recipe"], backbone)
     num_target_rows = plain["num_target_rows"]
-    frozen = None
-    if plain["frozen_backbone"] is not None:
-        frozen = FrozenBackbone.from_plain(plain["frozen_backbone"], recipe)
+    plain_frozen = plain.get("frozen_backbone")
+    frozen = None if plain_frozen is None else FrozenBackbone.from_plain(plain_frozen, recipe)
     shape = tuple(plain["input_shape"]) if frozen is None else (frozen.feature_dim,)
     network = _network_without_weights(recipe, shape, len(plain["classes"]), plain["has_target"], num_target_rows)
     network.load_state_dict(plain["network"])
