@@ -90,7 +90,8 @@ def decoding_rates(folder: Path, stored: int, size: int) -> list[dict[str, Any]]
 def network_rate(name: str, size: int) -> list[dict[str, Any]]:
     """Pictures that a network takes forward, and in training."""
     statistics = InputStatistics(torch.zeros(3), torch.ones(3))
-    backbone = build_backbone(name, (3, size, size), statistics).eval().to(memory_format=torch.channels_last)
+    backbone = build_backbone(name, (3, size, size), statistics).eval()
+    backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     pictures = torch.rand(BATCH, 3, size, size).to(memory_format=torch.channels_last)
     repeats = max(1, 2_000_000 // (BATCH * size * size))
 
