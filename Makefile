@@ -18,7 +18,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,tables,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,tables,backbones,onnx,dev]'
 	touch $(READY)
 
 # What the registries give today, with hashes; `setup-locked` then installs that and nothing else (SECURITY.md).

@@ -24,7 +24,10 @@ from shiftcal.training.options import TrainingOptions
         (listings.methods, METHODS),
         (listings.calibrators, CALIBRATORS),
         (listings.datasets, [row.name for row in list_datasets()]),
-        (listings.backbones, [*BACKBONES, "any timm model", "NAME+WIDTH"]),
+        (
+            listings.backbones,
+            [*BACKBONES, "efficientnet-lite0, 1, 2", "any timm model", "onnx:FILE.onnx", "NAME+WIDTH"],
+        ),
         (listings.metrics, METRICS),
         (listings.tasks, SUITES),
     ],

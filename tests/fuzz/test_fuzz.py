@@ -14,6 +14,7 @@ import re
 import resource
 import shutil
 import string
+import tarfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -250,6 +251,20 @@ def fuzz_pictures(fuzz: Fuzz, place: Path) -> None:
     load_domain(folder).inputs.fetch(np.array([0]))
 
 
+def fuzz_shards(fuzz: Fuzz, place: Path) -> None:
+    stream = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(stream, "PNG")
+    content = stream.getvalue()
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=fuzz.choice([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])) as tar:
+        for name, member in (("a/1.png", content), ("a/1.cls", b"1"), (120 * "b" + ".png", content)):
+            about = tarfile.TarInfo(name)
+            about.size = len(member)
+            tar.addfile(about, io.BytesIO(member))
+    (place / "fuzzed.tar").write_bytes(changed_bytes(fuzz, stream.getvalue()))
+    load_domain("fuzzed.tar").inputs.fetch(np.array([0]))
+
+
 def fuzz_labels(fuzz: Fuzz, place: Path) -> None:
     way = fuzz.randrange(3)
     if way == 0:
@@ -321,6 +336,7 @@ TARGETS: dict[Callable[[Fuzz, Path], None], int] = {
     fuzz_configuration: 150,
     fuzz_arrays: 300,
     fuzz_pictures: 150,
+    fuzz_shards: 150,
     fuzz_labels: 300,
     fuzz_classifier: 30,
     fuzz_inputs: 300,

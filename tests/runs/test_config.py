@@ -162,6 +162,7 @@ def test_bytes_that_are_no_text_are_no_yaml(tmp_path: Path) -> None:
         ("source", 3, "text"),
         ("method", None, "text"),
         ("backbone", ["mlp"], "text"),
+        ("freeze_backbone", "yes", "true or false"),
         ("target", 3, "text or null"),
         ("test", {}, "text or null"),
         ("calibrator", [], "text or null"),

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.limits import BATCH_BYTES
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
+from shiftcal.data.loading import load_ahead
 from shiftcal.data.views import ViewMaker
 from shiftcal.data.weights import weighted_rows
 
@@ -143,16 +143,17 @@ def iterate_batches(
     num_rows = plan.batch_size // plan.world_size * (1 if problem.target is None else 1 + plan.target_multiple)
     num_bytes = 4 * num_rows * math.prod(problem.source.inputs.shape)
     BATCH_BYTES.check(num_bytes, f"a batch of {num_rows:,} inputs of shape {problem.source.inputs.shape}")
-    loader: DataLoader[_RawBatch] = DataLoader(
-        _EpochBatches(problem, plan, epoch),
-        batch_size=None,
-        sampler=range(first_step, num_steps),
-        num_workers=plan.num_workers,
-        pin_memory=device.type == "cuda",
-        # Without an own generator the loader would draw a seed from the global random state.
-        generator=torch.Generator(),
+    batch_of_step = _EpochBatches(problem, plan, epoch).__getitem__
+    steps = range(first_step, num_steps)
+    is_slow = any(
+        part is not None and part.inputs.is_worth_loading_ahead for part in (problem.source, problem.target)
     )
-    for raw in loader:
+    batches = (
+        load_ahead(batch_of_step, steps, num_workers=plan.num_workers, pin_memory=device.type == "cuda")
+        if is_slow or plan.num_workers
+        else map(batch_of_step, steps)
+    )
+    for raw in batches:
         position = epoch * num_steps + raw.step
         views = ViewMaker(plan.seed, position, plan.rank, plan.world_size, plan.horizontal_flip)
         source_inputs, source_labels, soft_labels, is_pseudo, target_inputs, target_rows, target_soft_labels = (
@@ -175,7 +176,7 @@ def iterate_batches(
         )
 
 
-class _EpochBatches(Dataset[_RawBatch]):
+class _EpochBatches:
     """Item k is the whole batch of step k, so that the order of worker processes can't matter."""
 
     def __init__(self, problem: ShiftProblem, plan: BatchPlan, epoch: int) -> None:

@@ -27,7 +27,7 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".p
 DEFAULT_IMAGE_SIZE = 32
 """Side in pixels that files are brought to where nothing else is asked for."""
 
-_GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "F"})
+GREY_MODES = frozenset({"1", "L", "LA", "I", "I;16", "F"})
 _SHOWN_IN_ERRORS = 3
 _READERS = 16
 # Numbers with more are kept as text: Python itself refuses to read numbers of thousands of digits.
@@ -103,7 +103,7 @@ def open_images(paths: Sequence[Path], *, root: Path) -> FileInputs:
             f"{len(broken)} of {len(paths)} files can't be opened as images: {shown}"
             f"{', ...' if len(broken) > _SHOWN_IN_ERRORS else ''}. Remove or replace them."
         )
-    channels = 1 if _GREY_MODES.issuperset(modes) else 3
+    channels = 1 if GREY_MODES.issuperset(modes) else 3
     return FileInputs(paths, ImageFormat(DEFAULT_IMAGE_SIZE, channels), root=root)
 
 

@@ -64,6 +64,11 @@ class Inputs(ABC):
         """Whether fetching is cheap enough to need no worker processes."""
         return False
 
+    @property
+    def is_worth_loading_ahead(self) -> bool:
+        """Whether fetching takes long, and depends on nothing but the rows, so that a thread may do it."""
+        return False
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -133,13 +138,18 @@ class ArrayInputs(Inputs):
         return ArrayInputs(convert_images(self.values, image_format))
 
 
-class _DecodedInputs(Inputs):
+class DecodedInputs(Inputs):
     """Images that are decoded when they are first fetched; where all of them fit in memory they are kept."""
 
     def __init__(self, image_format: ImageFormat) -> None:
         self.image_format = image_format
         self.shape = image_format.shape
         self._kept: dict[int, Tensor] = {}
+
+    @property
+    def is_worth_loading_ahead(self) -> bool:
+        """Always."""
+        return True
 
     @abstractmethod
     def _decode(self, row: int) -> Tensor:
@@ -157,7 +167,7 @@ class _DecodedInputs(Inputs):
         return torch.stack([decoded[row] if row in decoded else self._kept[row].float().div(255) for row in wanted])
 
 
-class FileInputs(_DecodedInputs):
+class FileInputs(DecodedInputs):
     """Image files, brought to one format."""
 
     def __init__(self, paths: Sequence[Path], image_format: ImageFormat, *, root: Path) -> None:
@@ -186,7 +196,7 @@ def readable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-class EncodedInputs(_DecodedInputs):
+class EncodedInputs(DecodedInputs):
     """Encoded images (JPEG, PNG, ...) in one array of bytes: image i is `encoded[offsets[i]:offsets[i + 1]]`."""
 
     def __init__(
@@ -321,6 +331,11 @@ class SubsetInputs(Inputs):
     def in_memory(self) -> bool:
         """As the inputs that it is a part of."""
         return self.base.in_memory
+
+    @property
+    def is_worth_loading_ahead(self) -> bool:
+        """As the inputs that it is a part of."""
+        return self.base.is_worth_loading_ahead
 
     def __len__(self) -> int:
         return len(self.rows)

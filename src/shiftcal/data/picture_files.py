@@ -27,14 +27,14 @@ _LARGE = 2**24
 _ONE_LARGE_PICTURE = threading.Lock()
 
 
-def picture_mode(path: Path) -> str | None:
+def picture_mode(source: Path | IO[bytes], name: str | None = None) -> str | None:
     """The pixel format that the header of an image file tells of, None if there is no such header.
 
     Raises:
         InvalidInputError: more pixels than the limit.
     """
     try:
-        with _opened(path, str(path)) as picture:
+        with _opened(source, name or str(source)) as picture:
             return picture.mode
     except InvalidInputError:
         raise

@@ -7,6 +7,8 @@ Tried in this order:
 | `FOLDER` | a folder with one sub-folder per class: no image directly in it, two sub-folders or more with images |
 | `FOLDER` | any other folder with images in it or below: no labels |
 | `LIST.txt`, `LIST.lst` | lines `path label` or `path`, paths beginning at the list's folder |
+| `SHARD.tar`, `train-*.tar`, `train-{000..120}.tar` | pictures `KEY.jpg`, with labels `KEY.cls` |
+| `SHARD.parquet`, `train-*.parquet`, ... | pictures in a column of bytes, with labels in another |
 | `TABLE.csv`, `.tsv`, `.txt` | a table with names of columns, also with `.gz`, `.bz2`, `.xz`, `.zip`, `.zst` behind |
 | `TABLE.parquet`, `.feather`, `.arrow` | the same; in all of them `TableColumns` says which column has the labels |
 | `FILE.npz` | arrays x and y, or X and y, images and labels, features and labels, train_x and train_y, ... |
@@ -51,12 +53,16 @@ from shiftcal.data.image_files import (
 )
 from shiftcal.data.image_formats import ImageFormat, check_image_size
 from shiftcal.data.inputs import Inputs
+from shiftcal.data.parquet_shards import parquet_domain, picture_column
+from shiftcal.data.shards import names_several, shard_paths
 from shiftcal.data.table_encoder import TableColumns, TableEncoder, TableInputs, table_domain
 from shiftcal.data.table_files import is_table_file, read_table_file
+from shiftcal.data.tar_shards import tar_domain
 
 SPEC_FORMS = (
-    "a folder with one sub-folder per class; a folder of images; an image list LIST.txt; a table FILE.csv (.tsv, "
-    ".txt, .csv.gz, .parquet, .feather, .arrow) with --label COLUMN; arrays FILE.npz, FILE.npz:PREFIX or "
+    "a folder with one sub-folder per class; a folder of images; an image list LIST.txt; shards FILE.tar, "
+    "train-*.tar or train-{000..120}.tar of pictures KEY.jpg with KEY.cls, the same of .parquet; a table FILE.csv "
+    "(.tsv, .txt, .csv.gz, .parquet, .feather, .arrow) with --label COLUMN; arrays FILE.npz, FILE.npz:PREFIX or "
     "FILE.npz#x=NAME,y=NAME; inputs FILE.npy; a data set NAME[/DOMAIN][:SPLIT] (see: shiftcal list datasets); "
     "unlabelled:SPEC"
 )
@@ -161,6 +167,10 @@ def _load(spec: str, where: _Where) -> Domain:
     chosen = None if path.exists() else _CHOSEN_ARRAYS.fullmatch(spec)
     if chosen is not None:
         return _load_chosen_arrays(_existing(chosen["path"]), chosen["mark"], chosen["choice"], spec)
+    if path.suffix.lower() == ".tar":
+        return tar_domain(shard_paths(spec), spec)
+    if path.suffix.lower() == ".parquet" and _names_pictures(spec, path):
+        return parquet_domain(shard_paths(spec), spec, where.table.label)
     if is_table_file(path) and not (path.is_file() and is_image_list(path)):
         return _load_table(_existing(spec), spec, where)
     read = _FILE_READERS.get(path.suffix.lower())
@@ -179,6 +189,11 @@ def _load_unlabelled(spec: str, where: _Where) -> Domain:
         return unlabelled_folder_domain(path, spec)
     domain = _load(spec, where)
     return domain.without_labels() if isinstance(domain, LabelledDomain) else domain
+
+
+def _names_pictures(spec: str, path: Path) -> bool:
+    """Whether parquet files hold pictures and not a table, which is one file."""
+    return picture_column(path) is not None if path.is_file() else names_several(spec)
 
 
 def _load_table(path: Path, spec: str, where: _Where) -> Domain:

@@ -53,6 +53,9 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training_options: further options of the engine by name, such as precision or num_workers.
         fallback: for methods that adapt: train a classifier on the source alone beside it, and keep that one where
             the target's own structure speaks for it; `verdict_` says so. See `shiftcal.training.fallback`.
+        freeze_backbone: keep the weights of the backbone, which must have some ("efficientnet-lite0:pretrained",
+            "resnet50:pretrained", "onnx:FILE.onnx", a module), and train a head on its features. They are extracted
+            once and kept in the folder of `SHIFTCAL_CACHE`; random views are then those of features.
         class_weight: None, "balanced" (all classes weigh alike) or weights by label: how often training draws rows
             of each class. Probabilities are then those of a source with such classes. `save` does not keep it.
 
@@ -91,6 +94,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training_options: Mapping[str, Any] | None = None,
         fallback: bool = True,
         class_weight: Mapping[Any, float] | str | None = None,
+        freeze_backbone: bool = False,
     ) -> None:
         self.method = method
         self.calibrator = calibrator
@@ -104,6 +108,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.training_options = training_options
         self.fallback = fallback
         self.class_weight = class_weight
+        self.freeze_backbone = freeze_backbone
 
     def fit(self, X: Any, y: Any = None, X_target: Any = None, sample_weight: Any = None) -> AdaptiveClassifier:
         """Train on labelled source data and unlabelled target data.
@@ -265,6 +270,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.method_options,
             self.calibrator_options,
             training | further,
+            self.freeze_backbone,
         )
 
     def _source(self, X: Any, y: Any) -> tuple[Any, Any]:

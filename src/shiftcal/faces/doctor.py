@@ -21,7 +21,13 @@ from shiftcal.data.catalog.roots import DATA_VARIABLE, data_roots
 
 _PACKAGES = ("torch", "numpy", "scikit-learn", "scipy", "pandas", "lightning-fabric")
 # Extras by a package of each that nothing else here needs.
-_EXTRAS = {"demo": "mlxtend", "tables": "pyarrow", "completion": "shtab"}
+_EXTRAS = {
+    "demo": "mlxtend",
+    "tables": "pyarrow",
+    "backbones": "efficientnet-lite-pytorch",
+    "onnx": "onnxruntime",
+    "completion": "shtab",
+}
 _LEAST_DISK = 1e9
 
 

@@ -26,7 +26,7 @@ _VALUE_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "image_size": ((int, type(None)), "a whole number or null"),
     **dict.fromkeys(("label", "id"), ((str, type(None)), "the name of a column or null")),
     **dict.fromkeys(("ignore", "columns"), ((list, type(None)), "a list of names of columns or null")),
-    "fallback": ((bool,), "true or false"),
+    **dict.fromkeys(("fallback", "freeze_backbone"), ((bool,), "true or false")),
     **dict.fromkeys(("method_options", "calibrator_options", "training"), ((dict,), "a mapping")),
 }
 
@@ -47,6 +47,8 @@ class RunConfig:
     """Of `shiftcal list methods`, or a composition, which is resolved into a method and a calibrator."""
     calibrator: str | None = None
     backbone: str = "auto"
+    freeze_backbone: bool = False
+    """Whether only a head is trained, on features that the backbone gives once."""
     image_size: int | None = None
     """Side that all images are brought to; None: by the data and the backbone."""
     label: str | None = None
@@ -79,6 +81,7 @@ class RunConfig:
             self.method_options,
             self.calibrator_options,
             self.training,
+            self.freeze_backbone,
         )
 
     def data(self) -> dict[str, Any]:

@@ -27,8 +27,9 @@ from shiftcal.target.clusters import ordinary_for_constant
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
 from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, plain_model, source_split
+from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.recipe import Recipe, decisive
-from shiftcal.training.trainer import EpochRecord, Trainer, Watch
+from shiftcal.training.trainer import EpochRecord, Predict, Trainer, Watch
 
 _MOST_ROWS_FOR_STATISTICS = 2_000
 
@@ -56,6 +57,11 @@ def fit_model(
         TrainingInterrupted: a signal came; the state is in the checkpoint.
     """
     training = recipe.training
+    given, frozen = problem, None
+    if recipe.freeze_backbone:
+        frozen = FrozenBackbone.of(recipe, given.source.inputs.shape)
+        problem = frozen.freeze(given, num_workers=training.num_workers)
+        watch = _watching_features(watch, frozen)
     train_part, validation = source_split(problem.source, training)
     if recipe.calibrator is not None and recipe.calibrator.needs_held_out:
         check_held_out(recipe, validation)
@@ -68,11 +74,11 @@ def fit_model(
     started = time.monotonic()
     with launched_fabric(training) as fabric, own_random_state(training.random_state):
         # A run that goes on has all weights in its own checkpoint.
-        initial = _Initial() if resumes else _initial_classifier(problem.source, recipe)
+        initial = _Initial() if resumes else _initial_classifier(given.source, recipe, frozen)
         trainer = _prepared_trainer(replace(problem, source=train_part), validation, recipe, fabric, initial)
         if resumes:
             assert checkpoint is not None
-            state = _training_state(checkpoint, recipe)
+            state = _training_state(checkpoint, recipe, frozen)
             if state is None:
                 own_backbone = None if isinstance(recipe.backbone, str) else recipe.backbone
                 return load_model(checkpoint, backbone=own_backbone, waiting=True)
@@ -82,11 +88,12 @@ def fit_model(
             return FittedModel(
                 recipe=recipe,
                 network=trainer.whole_predictor(),
-                input_shape=problem.source.inputs.shape,
+                input_shape=given.source.inputs.shape,
                 classes=problem.source.classes,
                 has_target=problem.target is not None,
                 num_target_rows=0 if problem.target is None else len(problem.target),
-                encoder=problem.source.inputs.encoder,
+                encoder=given.source.inputs.encoder,
+                frozen_backbone=frozen,
                 calibrator_state=None,
                 history=tuple(trainer.progress.history),
                 training_seconds=time.monotonic() - started,
@@ -109,7 +116,18 @@ def fit_model(
         )
         trainer.finish()
         fitted = replace(snapshot(), pseudo_labels=trainer.progress.pseudo_label_rounds)
-    return fitted.calibrated(problem)
+    return fitted.calibrated(given)
+
+
+def _watching_features(watch: Watch | None, frozen: FrozenBackbone) -> Watch | None:
+    """The same watch on pictures, of which the network in training is given the features."""
+    if watch is None:
+        return None
+
+    def watch_features(epoch: int, predict: Predict) -> None:
+        watch(epoch, lambda pictures: predict(frozen.stored(pictures)))
+
+    return watch_features
 
 
 class _Initial(NamedTuple):
@@ -119,7 +137,7 @@ class _Initial(NamedTuple):
     know_target: bool = False
 
 
-def _initial_classifier(source: LabelledDomain, recipe: Recipe) -> _Initial:
+def _initial_classifier(source: LabelledDomain, recipe: Recipe, frozen: FrozenBackbone | None) -> _Initial:
     """Backbone and head of the run that training is to start from."""
     run = recipe.training.initial_run
     if run is None:
@@ -131,10 +149,16 @@ def _initial_classifier(source: LabelledDomain, recipe: Recipe) -> _Initial:
             f"initial_run {run!r} takes inputs of shape {model.input_shape} for the classes {model.classes}; "
             f"expected a run on data like the source's: {source.inputs.shape} and {source.classes}"
         )
+    if _key(model.frozen_backbone) != _key(frozen):
+        raise InvalidInputError(f"initial_run {run!r}: expected a run with the same frozen backbone, or both without")
     classifier = next((module for module in model.network.modules() if isinstance(module, Classifier)), None)
     if classifier is None:
         raise InvalidInputError(f"initial_run {run!r}: expected a run of a method that trains a classifier")
     return _Initial(classifier.weights(), model.recipe.method.needs_target)
+
+
+def _key(frozen: FrozenBackbone | None) -> str | None:
+    return None if frozen is None else frozen.key
 
 
 def _prepared_trainer(
@@ -147,7 +171,7 @@ def _prepared_trainer(
     source = problem.source
     statistics = _input_statistics(source.inputs, recipe.training.random_state)
     blueprint = Blueprint(
-        lambda: build_backbone(recipe.backbone, source.inputs.shape, statistics),
+        lambda: build_backbone(recipe.trained_backbone, source.inputs.shape, statistics),
         len(source.classes),
         has_target=problem.target is not None,
         num_target_rows=0 if problem.target is None else len(problem.target),
@@ -158,7 +182,7 @@ def _prepared_trainer(
     return Trainer(recipe.method, network, problem, held_out, recipe.training, fabric)
 
 
-def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | None:
+def _training_state(checkpoint: Path, recipe: Recipe, frozen: FrozenBackbone | None) -> Mapping[str, Any] | None:
     """Where training stands; None if it has ended and the checkpoint is its model."""
     content = load_checkpoint(checkpoint)
     then = content["model"]["asked_for"] or content["model"]["recipe"]
@@ -167,6 +191,9 @@ def _training_state(checkpoint: Path, recipe: Recipe) -> Mapping[str, Any] | Non
             f"{str(checkpoint)!r} was made with other options; resume with the same ones, or start a new run\n"
             f"  then: {then}\n  now:  {recipe.as_plain()}"
         )
+    plain_frozen = content["model"].get("frozen_backbone")
+    if (None if plain_frozen is None else plain_frozen["key"]) != _key(frozen):
+        raise CheckpointError(f"{str(checkpoint)!r} was made with other weights of the frozen backbone")
     state: Mapping[str, Any] | None = None if content["training"] == WAITING else content["training"]
     return state
 

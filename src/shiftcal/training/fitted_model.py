@@ -20,7 +20,8 @@ from shiftcal.core.errors import CheckpointError, InvalidInputError, shown
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.encoders import Encoder, encoder_from_plain
-from shiftcal.data.inputs import Inputs
+from shiftcal.data.feature_store import ExtractedInputs
+from shiftcal.data.inputs import ArrayInputs, Inputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.data.splits import hold_out, within_budget
 from shiftcal.methods.base import Outputs
@@ -32,6 +33,7 @@ from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import prediction_device
+from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.held_out import HeldOut, held_out_rows
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.options import TrainingOptions
@@ -63,6 +65,8 @@ class FittedModel:
     """Of training, for networks that keep something per row of the target."""
     encoder: Encoder | None = None
     """What makes features of rows of a table; None for a model that takes features or images."""
+    frozen_backbone: FrozenBackbone | None = None
+    """What makes features of pictures for the network; None where the network itself takes them."""
     asked_for: Recipe | None = None
     """What was to be trained, where this model stands in for it; see `shiftcal.training.fallback`."""
 
@@ -73,12 +77,13 @@ class FittedModel:
 
     def predict(self, inputs: Inputs, *, keep_inputs: bool = False) -> Outputs:
         """Outputs for all rows, with calibrated logits and, if asked, with inputs that are vectors."""
-        self._check_shape(inputs)
-        return self._outputs(inputs, finish=self._calibrated_outputs, keep_inputs=keep_inputs)
+        return self._outputs(self._network_inputs(inputs), finish=self._calibrated_outputs, keep_inputs=keep_inputs)
 
-    def _check_shape(self, inputs: Inputs) -> None:
+    def _network_inputs(self, inputs: Inputs) -> Inputs:
+        """What the network is given: the inputs, or features of a frozen backbone."""
         if inputs.shape != self.input_shape:
             raise InvalidInputError(f"expected inputs of shape {self.input_shape}, got {inputs.shape}")
+        return inputs if self.frozen_backbone is None else self.frozen_backbone.known(inputs)
 
     def prediction_sets(self, outputs: Outputs, coverage: float) -> Tensor:
         """Which classes (N, C) are in the set of each row.
@@ -105,11 +110,13 @@ class FittedModel:
                 "an estimate needs held-out source data, and there is none; give more data or a larger "
                 "validation_fraction"
             )
-        self._check_shape(inputs)
-        said = self._outputs(inputs, keep_inputs=True)
+        given = self._network_inputs(inputs)
+        if isinstance(given, ExtractedInputs):  # which are asked for twice
+            given = ArrayInputs(given.fetch(np.arange(len(given), dtype=np.int64)))
+        said = self._outputs(given, keep_inputs=True)
         judged = None
         if self.held_out.judged is not None:
-            judged = Judged((), self.held_out.judged, self.judged_outputs(inputs))
+            judged = Judged((), self.held_out.judged, self._judged_outputs(given))
         data = CalibrationData(
             held_out=self.held_out.outputs,
             held_out_labels=self.held_out.labels,
@@ -136,6 +143,8 @@ class FittedModel:
 
     def calibrated(self, problem: ShiftProblem) -> FittedModel:
         """The same with the calibrator of its recipe fitted, and what there is to say of the target."""
+        if self.frozen_backbone is not None:
+            problem = self.frozen_backbone.freeze(problem)
         training, held_out = source_split(problem.source, self.recipe.training)
         calibrator = self.recipe.calibrator
         if calibrator is not None and calibrator.needs_held_out:
@@ -173,7 +182,7 @@ class FittedModel:
         outputs, labels = self._outputs(seen.inputs, keep_inputs=True), torch.from_numpy(seen.labels)
         judged = None
         if self.recipe.method.judges_apart and target_inputs is not None:
-            judged = Judged(*(self.judged_outputs(inputs) for inputs in (seen.inputs, unseen.inputs, target_inputs)))
+            judged = Judged(*(self._judged_outputs(inputs) for inputs in (seen.inputs, unseen.inputs, target_inputs)))
         return CalibrationData(
             held_out=outputs if unseen is seen else self._outputs(unseen.inputs, keep_inputs=True),
             held_out_labels=torch.from_numpy(unseen.labels),
@@ -216,6 +225,9 @@ class FittedModel:
 
     def judged_outputs(self, inputs: Inputs) -> tuple[Tensor, ...]:
         """What the accuracy on the target is judged by, for all rows: see `Method.judged_outputs`."""
+        return self._judged_outputs(self._network_inputs(inputs))
+
+    def _judged_outputs(self, inputs: Inputs) -> tuple[Tensor, ...]:
         device = prediction_device(self.recipe.training.device)
         network = self.network.to(device)
         judge = partial(self.recipe.method.judged_outputs, network)
@@ -286,9 +298,10 @@ def _model_from(plain: Mapping[str, Any], backbone: nn.Module | None) -> FittedM
     """The model that `plain_model` was called on."""
     recipe = _loaded_recipe(plain["recipe"], backbone)
     num_target_rows = plain["num_target_rows"]
-    network = _network_without_weights(
-        recipe, tuple(plain["input_shape"]), len(plain["classes"]), plain["has_target"], num_target_rows
-    )
+    plain_frozen = plain.get("frozen_backbone")
+    frozen = None if plain_frozen is None else FrozenBackbone.from_plain(plain_frozen, recipe)
+    shape = tuple(plain["input_shape"]) if frozen is None else (frozen.feature_dim,)
+    network = _network_without_weights(recipe, shape, len(plain["classes"]), plain["has_target"], num_target_rows)
     network.load_state_dict(plain["network"])
     rounds = plain["pseudo_labels"]
     return FittedModel(
@@ -306,6 +319,7 @@ def _model_from(plain: Mapping[str, Any], backbone: nn.Module | None) -> FittedM
         pseudo_labels=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
         num_target_rows=num_target_rows,
         encoder=encoder_from_plain(plain["encoder"]),
+        frozen_backbone=frozen,
         asked_for=None if plain["asked_for"] is None else _loaded_recipe(plain["asked_for"], backbone),
     )
 
@@ -320,7 +334,7 @@ def _network_without_weights(
     recipe: Recipe, shape: tuple[int, ...], num_classes: int, has_target: bool, num_target_rows: int
 ) -> nn.Module:
     """A network of the right form; all that it is to know, pretrained weights included, is in the checkpoint."""
-    backbone = without_pretrained(recipe.backbone)
+    backbone = without_pretrained(recipe.trained_backbone)
     statistics = InputStatistics(torch.zeros(shape[0]), torch.ones(shape[0]))
     blueprint = Blueprint(
         lambda: build_backbone(backbone, shape, statistics),
@@ -350,6 +364,7 @@ def plain_model(model: FittedModel) -> dict[str, Any]:
         "pseudo_labels": None if model.pseudo_labels is None else model.pseudo_labels.as_tensors(),
         "num_target_rows": model.num_target_rows,
         "encoder": None if model.encoder is None else model.encoder.as_plain(),
+        "frozen_backbone": None if model.frozen_backbone is None else model.frozen_backbone.as_plain(),
         "asked_for": None if model.asked_for is None else model.asked_for.as_plain(),
     }
 

@@ -14,7 +14,7 @@ from shiftcal.core import options
 from shiftcal.core.errors import InvalidInputError, shown
 from shiftcal.methods import method_class
 from shiftcal.methods.base import Method
-from shiftcal.methods.networks.backbones import BackboneSpec
+from shiftcal.methods.networks.backbones import BackboneSpec, brings_weights, can_be_trained, head_on
 from shiftcal.training.compositions import resolved_names
 from shiftcal.training.options import WITHOUT_INFLUENCE, TrainingOptions
 
@@ -33,6 +33,8 @@ class Recipe:
     calibrator: Calibrator | None
     backbone: BackboneSpec
     training: TrainingOptions
+    freeze_backbone: bool = False
+    """Whether the backbone keeps its weights, and a head on its features is all that is trained."""
 
     @classmethod
     def from_names(
@@ -43,6 +45,7 @@ class Recipe:
         method_options: Mapping[str, Any] | None = None,
         calibrator_options: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
+        freeze_backbone: bool = False,
     ) -> Recipe:
         """A recipe from names and plain values, each of them checked; a composition may stand for the method."""
         for what, name in (("method", method), ("calibrator", calibrator)):
@@ -50,6 +53,7 @@ class Recipe:
                 raise InvalidInputError(f"{what} must be a name. Got {shown(name)} instead.")
         if not isinstance(backbone, (str, nn.Module)):
             raise InvalidInputError(f"backbone must be a name or an nn.Module. Got {shown(backbone)} instead.")
+        _check_freezing(backbone, freeze_backbone)
         method, calibrator, calibrator_options = resolved_names(method, calibrator, calibrator_options)
         return cls(
             method,
@@ -58,11 +62,17 @@ class Recipe:
             _build_calibrator(calibrator, calibrator_options),
             backbone,
             options.build(TrainingOptions, training, owner="training"),
+            freeze_backbone,
         )
 
     def with_calibrator(self, name: str | None, calibrator_options: Mapping[str, Any] | None = None) -> Recipe:
         """The same with another calibrator."""
         return replace(self, calibrator_name=name, calibrator=_build_calibrator(name, calibrator_options))
+
+    @property
+    def trained_backbone(self) -> BackboneSpec:
+        """What of the backbone is trained: all of it, or the head on a frozen one."""
+        return head_on(self.backbone) if self.freeze_backbone else self.backbone
 
     @property
     def parts(self) -> str:
@@ -78,6 +88,7 @@ class Recipe:
             "method_options": options.as_dict(self.method),
             "calibrator_options": {} if self.calibrator is None else options.as_dict(self.calibrator),
             "training": options.as_dict(self.training),
+            "freeze_backbone": self.freeze_backbone,
         }
 
 
@@ -87,6 +98,18 @@ def decisive(plain: Mapping[str, Any]) -> dict[str, Any]:
     for key in _OPTION_KEYS:
         flat |= {f"{key}.{name}": value for name, value in plain.get(key, {}).items()}
     return {key: value for key, value in flat.items() if key not in _WITHOUT_INFLUENCE}
+
+
+def _check_freezing(backbone: BackboneSpec, freeze_backbone: bool) -> None:
+    if not isinstance(freeze_backbone, bool):
+        raise InvalidInputError(f"freeze_backbone must be true or false. Got {shown(freeze_backbone)} instead.")
+    if freeze_backbone and not brings_weights(backbone):
+        raise InvalidInputError(
+            f"a frozen backbone needs weights to begin with: expected efficientnet-lite0:pretrained, another "
+            f"NAME:pretrained, onnx:FILE.onnx or a module of your own, got {shown(backbone)}"
+        )
+    if not freeze_backbone and not can_be_trained(backbone):
+        raise InvalidInputError(f"the backbone {shown(backbone)} can't be trained; freeze it (--freeze-backbone)")
 
 
 def _build_calibrator(name: str | None, calibrator_options: Mapping[str, Any] | None) -> Calibrator | None:

@@ -17,7 +17,7 @@ def data_roots(data_dir: str | Path | None = None) -> tuple[Path, ...]:
     if data_dir is not None:
         return (Path(data_dir).expanduser(),)
     listed = [Path(part).expanduser() for part in os.environ.get(DATA_VARIABLE, "").split(os.pathsep) if part]
-    return tuple(listed) or (_user_cache(),)
+    return tuple(listed) or (user_cache(),)
 
 
 def download_allowed(download: bool) -> bool:
@@ -25,6 +25,7 @@ def download_allowed(download: bool) -> bool:
     return download or os.environ.get(DOWNLOAD_VARIABLE, "").strip().lower() in ("1", "true", "yes")
 
 
-def _user_cache() -> Path:
+def user_cache() -> Path:
+    """The folder of shiftcal in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "shiftcal"

@@ -40,7 +40,14 @@ from shiftcal.faces.cli.runs import (
     fit_command,
     run_command,
 )
-from shiftcal.faces.cli.setup import completion_command, declare_completion, declare_doctor, doctor_command
+from shiftcal.faces.cli.setup import (
+    cache_command,
+    completion_command,
+    declare_cache,
+    declare_completion,
+    declare_doctor,
+    doctor_command,
+)
 
 _INPUT_ERROR = 2
 _INTERRUPTED = 130
@@ -180,6 +187,12 @@ COMMANDS: dict[str, Command] = {
         "shiftcal report runs/first",
     ),
     "list": Command("what there is to choose from", declare_list, list_command, "shiftcal list methods --long"),
+    "cache": Command(
+        "features of frozen backbones that are kept on the disk: where, how much, and how to be rid of them",
+        declare_cache,
+        cache_command,
+        "shiftcal cache --clear",
+    ),
     "doctor": Command("look at the installation, the machine and the data", declare_doctor, doctor_command),
     "completion": Command(
         "a script that completes commands in your shell",

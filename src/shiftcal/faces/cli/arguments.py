@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 SPEC_HELP = (
-    "a folder, an image list, a table (.csv, .parquet, ...), an npz/npy file or a catalog name "
-    "(`shiftcal list datasets`)"
+    "a folder, an image list, shards (.tar, .parquet), a table (.csv, .parquet, ...), an npz/npy file or a catalog "
+    "name (`shiftcal list datasets`)"
 )
 _MOST = 10_000
 
@@ -53,6 +53,16 @@ def declare_table_columns(parser: argparse.ArgumentParser, *, of_source: bool = 
     if of_source:
         declare_names(parser, "--ignore", "of a table, columns that are no inputs")
         declare_names(parser, "--columns", "of a table, the inputs; default: all others")
+
+
+def declare_backbone(parser: argparse.ArgumentParser, words: str) -> None:
+    """`--backbone` and `--freeze-backbone`."""
+    parser.add_argument("--backbone", default="auto", metavar="NAME", help=words)
+    parser.add_argument(
+        "--freeze-backbone",
+        action="store_true",
+        help="extract the features of the (pretrained) backbone once, and train a head on them",
+    )
 
 
 def declare_learning_curve(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shiftcal.faces.cli.arguments import (
+    declare_backbone,
     declare_download,
     declare_engine,
     declare_json,
@@ -32,7 +33,7 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder; what is finished there is kept"
     )
-    parser.add_argument("--backbone", default="auto", metavar="NAME", help="the same for every method")
+    declare_backbone(parser, "the same for every method; see `shiftcal list backbones`")
     parser.add_argument("--image-size", type=positive, help="side that images are brought to")
     declare_engine(parser, "trains")
     declare_settings(parser, "every method")
@@ -53,6 +54,7 @@ def compare_command(arguments: argparse.Namespace) -> None:
         contenders=parse_contenders(arguments.methods),
         num_seeds=arguments.seeds,
         backbone=arguments.backbone,
+        freeze_backbone=arguments.freeze_backbone,
         image_size=arguments.image_size,
         settings=tuple(arguments.set),
         download=arguments.download,

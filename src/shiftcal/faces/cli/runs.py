@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
+    declare_backbone,
     declare_download,
     declare_learning_curve,
     declare_settings,
@@ -50,7 +51,7 @@ def declare_fit(parser: argparse.ArgumentParser) -> None:
         help="see `shiftcal list methods`, and `shiftcal list compositions` for a method with its calibrator",
     )
     parser.add_argument("--calibrator", metavar="NAME", help="see `shiftcal list calibrators`")
-    parser.add_argument("--backbone", default="auto", metavar="NAME", help="see `shiftcal list backbones`")
+    declare_backbone(parser, "see `shiftcal list backbones`")
     declare_table_columns(parser, of_source=True)
     parser.add_argument("--image-size", type=positive, help="side that images are brought to")
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder for the run")
@@ -70,6 +71,7 @@ def fit_command(arguments: argparse.Namespace) -> None:
         method=arguments.method,
         calibrator=arguments.calibrator,
         backbone=arguments.backbone,
+        freeze_backbone=arguments.freeze_backbone,
         image_size=arguments.image_size,
         label=arguments.label,
         id=arguments.id,
@@ -129,6 +131,10 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
             print(verdict)
         if "columns_used" in card:
             print(card["columns_used"])
+        if config.freeze_backbone:
+            from shiftcal.data.feature_store import summary
+
+            print(summary())
         print(f"report: {folder.report}")
 
 

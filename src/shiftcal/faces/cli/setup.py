@@ -31,6 +31,20 @@ def doctor_command(arguments: argparse.Namespace) -> None:
         raise InvalidInputError(f"not as it should be: {', '.join(wrong)}")
 
 
+def declare_cache(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `cache`."""
+    parser.add_argument("--clear", action="store_true", help="remove all of them; who needs some makes them again")
+
+
+def cache_command(arguments: argparse.Namespace) -> None:
+    """`shiftcal cache`."""
+    from shiftcal.data.feature_store import clear_features, summary
+
+    if arguments.clear:
+        clear_features()
+    print(summary())
+
+
 def declare_completion(parser: argparse.ArgumentParser) -> None:
     """Arguments of `completion`."""
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))

@@ -1,10 +1,10 @@
 """Backbones by name: whatever turns a batch of inputs into a batch of feature vectors.
 
 A backbone is a `Backbone`: input normalisation, a body, and the number of features that the body gives. The name
-can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, any timm model (`resnet50`, or `resnet50:pretrained` for its weights),
-or the body itself as an `nn.Module` of the user. A name with `+WIDTH` behind it (`small-cnn+64`,
-`resnet101:pretrained+512`) is that body and then a dense layer of WIDTH with ReLU: the bottleneck that adaptation
-methods are usually given on top of large networks.
+can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, `efficientnet-lite0` (1, 2) or any timm model (`resnet50`; with
+`:pretrained` behind it for its weights), `onnx:FILE.onnx`, or the body itself as an `nn.Module` of the user. A name
+with `+WIDTH` behind it (`small-cnn+64`, `resnet101:pretrained+512`) is that body and then a dense layer of WIDTH with
+ReLU: the bottleneck that adaptation methods are usually given on top of large networks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -27,12 +28,15 @@ from shiftcal.core.errors import (
     user_code,
 )
 from shiftcal.core.vision_guard import import_timm
+from shiftcal.methods.networks import efficientnet_lite
+from shiftcal.methods.networks.onnx_body import OnnxBody
 from shiftcal.methods.networks.wide_resnet import parse_wide_resnet
 
 InputShape = tuple[int, ...]
 BackboneSpec = str | nn.Module
 
 PRETRAINED_SUFFIX = ":pretrained"
+ONNX_PREFIX = "onnx:"
 
 
 class InputStatistics(NamedTuple):
@@ -152,10 +156,15 @@ def build_backbone(spec: BackboneSpec, input_shape: InputShape, statistics: Inpu
 
 
 def default_image_size(spec: BackboneSpec) -> int:
-    """Size that image files are brought to where the user names none: 32 for our small networks, else timm's 224."""
+    """Size that image files are brought to where the user names none: 32 for our small networks, else as they ask."""
     if isinstance(spec, nn.Module):
         return 32
     name, _ = _name_and_width(spec)
+    if name.startswith(ONNX_PREFIX):
+        return OnnxBody.read(Path(name.removeprefix(ONNX_PREFIX))).image_size
+    lite_size = efficientnet_lite.IMAGE_SIZES.get(name.removesuffix(PRETRAINED_SUFFIX))
+    if lite_size is not None:
+        return lite_size
     return 32 if name == "auto" or name in BACKBONES or name.startswith("wrn-") else 224
 
 
@@ -177,11 +186,38 @@ def without_pretrained(spec: BackboneSpec) -> BackboneSpec:
     return _with_width(name.removesuffix(PRETRAINED_SUFFIX), dense_width)
 
 
+def brings_weights(spec: BackboneSpec) -> bool:
+    """Whether the backbone knows anything before training: pretrained, of an ONNX file, or the user's own."""
+    return (
+        isinstance(spec, nn.Module)
+        or spec.startswith(ONNX_PREFIX)
+        or _name_and_width(spec)[0].endswith(PRETRAINED_SUFFIX)
+    )
+
+
+def can_be_trained(spec: BackboneSpec) -> bool:
+    """Whether the weights of the backbone can change."""
+    return isinstance(spec, nn.Module) or not spec.startswith(ONNX_PREFIX)
+
+
+def without_width(spec: BackboneSpec) -> BackboneSpec:
+    """The backbone without the dense layer behind it."""
+    return spec if isinstance(spec, nn.Module) else _name_and_width(spec)[0]
+
+
+def head_on(spec: BackboneSpec) -> str:
+    """What is trained on the features of a backbone that is frozen: a dense layer, of the width that is asked for."""
+    width = None if isinstance(spec, nn.Module) else _name_and_width(spec)[1]
+    return "mlp" if width is None else _with_width("linear", width)
+
+
 def _name_and_width(spec: str) -> tuple[str, int | None]:
     """The name, and the width of the dense layer behind it, if one is asked for."""
     if "+" not in spec:
         return spec, None
-    match = re.fullmatch(r"([^+]+)\+([1-9][0-9]{0,5})", spec)
+    if spec.endswith(".onnx"):  # a path may have any characters in it
+        return spec, None
+    match = re.fullmatch(rf"({ONNX_PREFIX}.+\.onnx|[^+]+)\+([1-9][0-9]{{0,5}})", spec)
     if match is None:
         raise InvalidInputError(
             f"expected a backbone as NAME or NAME+WIDTH with a WIDTH of 1 to 999999, such as small-cnn+64 or "
@@ -206,6 +242,12 @@ def _body_by_name(name: str, input_shape: InputShape) -> nn.Module:
         return entry.build(input_shape)
     if name.startswith("wrn-"):
         return parse_wide_resnet(name)(input_shape)
+    if name.startswith(ONNX_PREFIX):
+        return OnnxBody.read(Path(name.removeprefix(ONNX_PREFIX)))
+    if name.startswith(efficientnet_lite.PREFIX):
+        return efficientnet_lite.EfficientNetLite(
+            name.removesuffix(PRETRAINED_SUFFIX), pretrained=name.endswith(PRETRAINED_SUFFIX)
+        )
     return _timm_body(name, input_shape)
 
 
@@ -234,8 +276,13 @@ def _timm_body(name: str, input_shape: InputShape) -> nn.Module:
 
 def _pretrained_statistics(name: str, body: nn.Module, input_shape: InputShape) -> InputStatistics | None:
     """Pretrained weights expect the normalisation that they were trained with."""
+    if isinstance(body, OnnxBody):
+        return InputStatistics(*(body.statistics or (torch.zeros(1), torch.ones(1))))
     if not name.endswith(PRETRAINED_SUFFIX):
         return None
+    if isinstance(body, efficientnet_lite.EfficientNetLite):
+        mean, deviation = torch.tensor([efficientnet_lite.MEAN]), torch.tensor([efficientnet_lite.DEVIATION])
+        return InputStatistics(mean.repeat(input_shape[0]), deviation.repeat(input_shape[0]))
     settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]
     mean, deviation = torch.tensor(settings["mean"]), torch.tensor(settings["std"])
     if len(mean) != input_shape[0]:  # timm folds the weights of RGB into other numbers of channels

@@ -24,6 +24,7 @@ class ComparisonPlan:
     contenders: tuple[Contender, ...]
     num_seeds: int = 3
     backbone: str = "auto"
+    freeze_backbone: bool = False
     image_size: int | None = None
     settings: tuple[str, ...] = field(default=())
     """`key=value` settings that hold for every method."""
@@ -38,6 +39,7 @@ class ComparisonPlan:
             source_test=task.source_test,
             method=contender.method,
             backbone=self.backbone,
+            freeze_backbone=self.freeze_backbone,
             image_size=self.image_size,
             fallback=False,  # methods are compared as they are
         )
