@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,7 +26,7 @@ _RECORDED_PACKAGES = ("shiftcal", "torch", "numpy", "scikit-learn", "scipy")
 def reproduce(
     reproduction: Reproduction, scale: Scale, out: Path, *, num_seeds: int | None = None, jobs: int = 1
 ) -> Path:
-    """Run what is missing and write NAME.csv, NAME.json, NAME.svg and NAME.md.
+    """Run what is missing and write NAME.csv, NAME.json, NAME.svg and NAME.md; for some also NAME-pictures.svg.
 
     Args:
         reproduction: which table or figure.
@@ -47,7 +48,8 @@ def reproduce(
     # Apart, for a model that was trained without a learning curve has none.
     runs = out / ("runs-with-curves" if reproduction.learning_curves else "runs")
     run_comparison(plan, runs, jobs=jobs, learning_curves=reproduction.learning_curves)
-    rows = reproduction.rows(cells_of(plan, runs))
+    cells = cells_of(plan, runs)
+    rows = reproduction.rows(cells)
     if not rows:
         raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -55,6 +57,9 @@ def reproduce(
     write_csv(out / f"{reproduction.name}.csv", names, lines)
     with written_whole(out / f"{reproduction.name}.svg") as temporary:
         temporary.write_bytes(as_svg(reproduction.draw, rows))
+    if reproduction.shows_pictures:
+        with written_whole(out / f"{reproduction.name}-pictures.svg") as temporary:
+            temporary.write_bytes(as_svg(partial(reproduction.draw_pictures, cells=cells), rows))
     facts = made_with(plan, scale)
     with written_whole(out / f"{reproduction.name}.json") as temporary:
         temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
@@ -92,8 +97,12 @@ def _written(value: str | int | float) -> str:
 
 
 def _page(reproduction: Reproduction, scale: Scale, rows: Sequence[Row], facts: dict[str, object]) -> str:
-    commit = facts["commit"] or f"version {shiftcal.__version__}"
-    return f"""# {reproduction.item}: {reproduction.name}
+    name = reproduction.name
+    code = f"commit {facts['commit']}" if facts["commit"] else f"version {shiftcal.__version__}"
+    pictures = ""
+    if reproduction.shows_pictures:
+        pictures = f"\nPictures: `{name}-pictures.svg`, written beside this page and not passed on with it.\n"
+    return f"""# {reproduction.item}: {name}
 
 {reproduction.question}
 
@@ -101,11 +110,10 @@ def _page(reproduction: Reproduction, scale: Scale, rows: Sequence[Row], facts: 
 
 **Here.** {reproduction.finding(rows)}
 
-![{reproduction.name}]({reproduction.name}.svg)
-
+![{name}]({name}.svg)
+{pictures}
 **What differs.** {reproduction.differs(scale)}
 
-Made by `shiftcal reproduce {reproduction.name} --scale {scale}`, {facts["seeds"]} seeds, {commit}. Numbers:
-[{reproduction.name}.csv]({reproduction.name}.csv); versions and configuration:
-[{reproduction.name}.json]({reproduction.name}.json).
+Made by `shiftcal reproduce {name} --scale {scale} --seeds {facts["seeds"]}`, {code}. Numbers:
+[{name}.csv]({name}.csv); versions and configuration: [{name}.json]({name}.json).
 """
