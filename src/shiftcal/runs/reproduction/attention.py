@@ -58,7 +58,7 @@ class Attention(Reproduction):
             num_seeds=1,
             backbone=EFFICIENTNET_LITE0,
             image_size=96,
-            settings=("epochs=4", "epoch_steps=30", "batch_size=16"),
+            settings=("epochs=2", "epoch_steps=60", "batch_size=16"),
         )
 
     def differs(self, scale: Scale) -> str:
