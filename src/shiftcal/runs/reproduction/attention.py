@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from shiftcal.data.domains import LabelledDomain
-from shiftcal.methods.networks.efficientnet_lite import EFFICIENTNET_LITE0
+from shiftcal.methods.networks.lite0_last_blocks import LITE0_LAST_BLOCKS, Lite0LastBlocks
 from shiftcal.runs.analysis import attention_coverage, grad_cam
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
@@ -56,7 +56,7 @@ class Attention(Reproduction):
             tuple(parse_tasks("office-31/webcam->office-31/amazon")),
             contenders,
             num_seeds=1,
-            backbone=EFFICIENTNET_LITE0,
+            backbone=f"{LITE0_LAST_BLOCKS}:pretrained",
             image_size=96,
             settings=("epochs=2", "epoch_steps=60", "batch_size=16"),
         )
@@ -177,12 +177,18 @@ def _explained(folder: RunFolder, task: str, most: int) -> _Explained:
         predicted = predict(pictures).argmax(dim=1)
     maps = torch.cat(
         [
-            grad_cam(model.network, part, classes, predict=predict)
+            grad_cam(model.network, part, classes, predict=predict, layer=_layer(model.network))
             for part, classes in zip(pictures.split(50), predicted.split(50), strict=True)
         ]
     )
     labels = domain.labels_among(model.classes)[numbers]
     return _Explained(numbers, labels, pictures, predicted.numpy(), maps)
+
+
+def _layer(network: Any) -> nn.Module | None:
+    """Of EfficientNet-Lite0 the last one with maps of a sixteenth of the picture, which at 96 pixels are 6 x 6."""
+    body = getattr(network, "task", network).backbone.body
+    return body.kept if isinstance(body, Lite0LastBlocks) else None
 
 
 def _stands_on_white(picture: Tensor) -> bool:
