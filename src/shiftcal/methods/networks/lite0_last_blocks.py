@@ -75,6 +75,6 @@ def _fold_block(block: Any) -> None:
             setattr(block, norm, nn.Identity())
 
 
-def _folded(convolution: Any, norm: Any) -> nn.Module:
+def _folded(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> nn.Conv2d:
     with torch.no_grad():
         return fuse_conv_bn_eval(convolution, norm)

@@ -178,7 +178,7 @@ def _explained(folder: RunFolder, task: str, most: int) -> _Explained:
     maps = torch.cat(
         [
             grad_cam(model.network, part, classes, predict=predict, layer=_layer(model.network))
-            for part, classes in zip(pictures.split(50), predicted.split(50), strict=True)
+            for part, classes in zip(torch.split(pictures, 50), torch.split(predicted, 50), strict=True)
         ]
     )
     labels = domain.labels_among(model.classes)[numbers]
