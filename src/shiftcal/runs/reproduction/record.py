@@ -15,7 +15,7 @@ import shiftcal
 from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import written_whole
-from shiftcal.runs.comparison import ComparisonPlan, run_comparison
+from shiftcal.runs.comparison import run_comparison
 from shiftcal.runs.comparison.plan import cells_of
 from shiftcal.runs.reporting.figures.drawing import as_svg
 from shiftcal.runs.reproduction.base import Reproduction, Row, Scale
@@ -53,14 +53,14 @@ def reproduce(
     if not rows:
         raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    lines = ([_written(row.get(name, "")) for name in names] for row in rows)
+    lines = ([written_value(row.get(name, "")) for name in names] for row in rows)
     write_csv(out / f"{reproduction.name}.csv", names, lines)
     with written_whole(out / f"{reproduction.name}.svg") as temporary:
         temporary.write_bytes(as_svg(reproduction.draw, rows))
     if reproduction.shows_pictures:
         with written_whole(out / f"{reproduction.name}-pictures.svg") as temporary:
             temporary.write_bytes(as_svg(partial(reproduction.draw_pictures, cells=cells), rows))
-    facts = made_with(plan, scale)
+    facts = {"scale": scale, "seeds": plan.num_seeds, **made_with(plan)}
     with written_whole(out / f"{reproduction.name}.json") as temporary:
         temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     page = out / f"{reproduction.name}.md"
@@ -69,13 +69,11 @@ def reproduce(
     return page
 
 
-def made_with(plan: ComparisonPlan, scale: Scale) -> dict[str, object]:
-    """What is needed to make the same rows again."""
+def made_with(configuration: object) -> dict[str, object]:
+    """What is needed to make the same rows again: code, configuration and versions."""
     return {
-        "scale": scale,
         "commit": _commit(),
-        "configuration": hashlib.sha256(repr(plan).encode()).hexdigest()[:16],
-        "seeds": plan.num_seeds,
+        "configuration": hashlib.sha256(repr(configuration).encode()).hexdigest()[:16],
         "versions": {package: version(package) for package in _RECORDED_PACKAGES},
     }
 
@@ -92,7 +90,8 @@ def _commit() -> str | None:
         return None
 
 
-def _written(value: str | int | float) -> str:
+def written_value(value: object) -> str:
+    """As it stands in a record."""
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
