@@ -32,7 +32,7 @@ class NotRunError(Exception):
 def rows_of(*names: str) -> Rows:
     """Rows of records, those that there are."""
     paths = [path for path in (RECORDS / name for name in names) if path.exists()]
-    return [row for path in paths for row in csv.DictReader(path.open(encoding="utf-8"))]
+    return [row for path in paths for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
 
 
 def reproduced(name: str) -> Rows:

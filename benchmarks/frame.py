@@ -69,7 +69,7 @@ def run(benchmark: Benchmark, arguments: argparse.Namespace) -> None:
 def _rows_so_far(path: Path, commit: str) -> Rows:
     if not path.exists():
         return []
-    rows = list(csv.DictReader(path.open(encoding="utf-8")))
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     others = {str(row.get("commit")) for row in rows} - {commit}
     if others:
         raise SystemExit(
