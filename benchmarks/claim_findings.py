@@ -35,15 +35,15 @@ def rows_of(*names: str) -> Rows:
     return [row for path in paths for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
 
 
-def reproduced(name: str) -> Rows:
-    """Rows of a reproduction.
+def reproduced(*names: str) -> Rows:
+    """Rows of reproductions of the same kind, of those that there are.
 
     Raises:
-        NotRunError: there is no record of it.
+        NotRunError: there is no record of any.
     """
-    rows = rows_of(f"reproduction/{name}/{name}.csv")
+    rows = rows_of(*(f"reproduction/{name}/{name}.csv" for name in names))
     if not rows:
-        raise NotRunError(name)
+        raise NotRunError(names[0])
     return rows
 
 
@@ -77,7 +77,7 @@ def verdict(is_true: bool) -> str:
 def calibration() -> Finding:
     """Figure 2."""
     methods = ("drl", "source-only", "source-only+temperature", "vada")
-    rows = shared(reproduced("calibration"), methods)
+    rows = shared(reproduced("calibration", "calibration-digits"), methods)
     own, *rivals = (value(rows, "brier", method=method) for method in methods)
     return Finding(verdict(own < min(rivals)), f"Brier / ECE: {listed(rows, ('brier', 'ece'), methods)}")
 

@@ -40,7 +40,8 @@ CLAIMS = (
         "Sec. 3.3",
         "A ratio that is learned with the task serves better than densities that are given beforehand (RBA)",
         found_in.jointly,
-        "In 1,280 dimensions Gaussian densities say little but which domain a row is of.",
+        "In 1,280 dimensions Gaussian densities say little but which domain a row is of. The rows of `rba` are of an "
+        "older commit than those of `drl`.",
     ),
     Claim(
         "Fig. 2",
@@ -53,14 +54,16 @@ CLAIMS = (
         "Table 2",
         "DRL's ECE is below those of source-only and temperature scaling however few people choose the true class",
         found_in.human_agreement,
-        "Classifiers get pictures that people disagree on wrong more often, and a ratio of domains does not know "
-        "which these are.",
+        "The network is too sure on the source already (temperature 1.56), and there R is about 1; its confidence is "
+        "much the same in all bins (.62 to .72), while its accuracy is .04 to .45: nothing that scales all rows of a "
+        "domain can mend the first bins.",
     ),
     Claim(
         "Fig. 4",
         "The density ratio rises with human agreement",
         found_in.ratio_and_humans,
-        "The ratio tells domains apart, not hard pictures from easy ones; confidence does that better.",
+        "The sign differs between the four shifts. The ratio learns to tell domains apart, and in this network even "
+        "the confidence hardly follows people.",
     ),
     Claim(
         "Table 3",
@@ -135,4 +138,4 @@ def claims_table() -> str:
             f"| {claim.statement} | {claim.where} | **{finding.verdict}** | {finding.figures or '–'} | {why} |"
         )
     counts = [(name, sum(finding.verdict == name for _, finding in found)) for name in order]
-    return "\n".join([", ".join(f"{number} {name}" for name, number in counts if number) + ".", "", *lines])
+    return "\n".join(["; ".join(f"{name}: {number}" for name, number in counts if number) + ".", "", *lines])
