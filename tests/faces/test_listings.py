@@ -24,7 +24,7 @@ from shiftcal.training.options import TrainingOptions
         (listings.methods, METHODS),
         (listings.calibrators, CALIBRATORS),
         (listings.datasets, [row.name for row in list_datasets()]),
-        (listings.backbones, [*BACKBONES, "any timm model", "NAME+WIDTH"]),
+        (listings.backbones, [*BACKBONES, "lite0-last-blocks:pretrained", "any timm model", "NAME+WIDTH"]),
         (listings.metrics, METRICS),
         (listings.tasks, SUITES),
     ],
