@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ _NUM_SHOWN = 8
 _ENDS = ("hard", "easy")
 
 
+@dataclass(frozen=True)
 class Examples(Attention):
     """The pictures at both ends of DRST's ratio; the same runs as those of the attention maps."""
 
