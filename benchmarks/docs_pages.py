@@ -1,7 +1,7 @@
 """The tables and figures of the pages in docs/ that show recorded runs of the benchmarks.
 
-python benchmarks/docs_pages.py            # writes them
-python benchmarks/docs_pages.py --check    # fails if a page is not what the records say
+python -m benchmarks.docs_pages            # writes them
+python -m benchmarks.docs_pages --check    # fails if a page is not what the records say
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import matplotlib
+from benchmarks.claims import claims_table
 from matplotlib.figure import Figure
 
 matplotlib.rcParams["svg.hashsalt"] = "shiftcal"  # the same figure is the same file
@@ -239,6 +240,7 @@ def main(arguments: list[str]) -> int:
             "tasks": task_table(adaptation, COMPARED, "accuracy"),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
+        "claims.md": {"claims": claims_table()},
         "reliability.md": {"crashes": crash_table(read("crashes/results.csv"))},
         "semi_supervised.md": {
             "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),
@@ -253,7 +255,7 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.write_text(page, encoding="utf-8")
         elif page != path.read_text(encoding="utf-8"):
-            print(f"{name} is not what the records say; run benchmarks/docs_pages.py", file=sys.stderr)
+            print(f"{name} is not what the records say; run python -m benchmarks.docs_pages", file=sys.stderr)
             return 1
     if "--check" not in arguments:
         draw_errors([*features, *digits]).savefig(DOCS / "images" / "calibration.svg", metadata={"Date": None})

@@ -1,7 +1,5 @@
 """Does the fallback see the harm that adapting did? Its question, put to the runs of a comparison.
 
-SHIFTCAL_DATA=... python benchmarks/fallback_check.py COMPARISON FILE.csv
-
 A row for each task, seed and method that has a run of `source-only` beside it:
 accuracy and agreement with the target's clusters, of the method and of the reference. Labels are for the accuracy
 alone.
@@ -9,19 +7,18 @@ alone.
 
 from __future__ import annotations
 
-import csv
-import sys
-from functools import cache
+from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from benchmarks.frame import Job, Rows, of_comparisons
 
-from shiftcal.core.progress import progress_bar
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ImageFormat
 from shiftcal.data.specs import load_domain
-from shiftcal.runs.comparison import find_cells
+from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.fallback import check_adaptation
 from shiftcal.training.fitted_model import FittedModel, load_model
@@ -54,32 +51,38 @@ def accuracy(folder: RunFolder) -> float:
     return value
 
 
-def main(comparison: Path, out: Path) -> None:
-    """Write the table, and print how often the two agree."""
-    cells = find_cells(comparison)
-    judged = [key for key in cells if key[1] not in NOT_ADAPTING and (key[0], REFERENCE, key[2]) in cells]
-    rows = []
-    for key in progress_bar(judged, "judging"):
-        folder, reference_folder = cells[key], cells[key[0], REFERENCE, key[2]]
-        reference = reference_model(reference_folder.checkpoint)
-        found = check_adaptation(load_model(folder.checkpoint), reference, problem(key[0], reference.input_shape))
-        agreements = (found.adapted_agreement, found.source_agreement)
-        rows.append([accuracy(folder), agreements[0], accuracy(reference_folder), agreements[1], found.fell_back])
-    numbers = np.array(rows)
-    with out.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(
-            ["task", "method", "seed", "accuracy", "agreement", "source_accuracy", "source_agreement", "fell_back"]
-        )
-        writer.writerows([*key, *map("{:.4f}".format, row)] for key, row in zip(judged, numbers, strict=True))
+def measure(folder: RunFolder, reference_folder: RunFolder, task: str) -> Iterator[dict[str, float]]:
+    """One row."""
+    reference = reference_model(reference_folder.checkpoint)
+    found = check_adaptation(load_model(folder.checkpoint), reference, problem(task, reference.input_shape))
+    yield {
+        "accuracy": accuracy(folder),
+        "agreement": found.adapted_agreement,
+        "source_accuracy": accuracy(reference_folder),
+        "source_agreement": found.source_agreement,
+        "fell_back": float(found.fell_back),
+    }
+
+
+def jobs(cells: Folders) -> Iterator[Job]:
+    """Every cell that adapts and has a reference beside it."""
+    for (task, method, seed), folder in cells.items():
+        reference = cells.get((task, REFERENCE, seed))
+        if method not in NOT_ADAPTING and reference is not None:
+            yield Job({"task": task, "method": method, "seed": seed}, partial(measure, folder, reference, task))
+
+
+def summary(rows: Rows) -> str:
+    """How often the two agree."""
+    columns = ("accuracy", "agreement", "source_accuracy", "source_agreement", "fell_back")
+    numbers = np.array([[float(row[name]) for name in columns] for row in rows])
     gain, agreement_gain = (numbers[:, :2] - numbers[:, 2:4]).T
     harmful, good, given_up = gain < -CLEARLY, gain > CLEARLY, numbers[:, 4] == 1
-    print(
-        f"{len(judged)} runs: of {harmful.sum()} that lost over a point of accuracy {(harmful & given_up).sum()} "
+    return (
+        f"{len(rows)} runs: of {harmful.sum()} that lost over a point of accuracy {(harmful & given_up).sum()} "
         f"would be given up, of {good.sum()} that gained over a point {(good & given_up).sum()}; correlation of the "
-        f"gains {np.corrcoef(gain, agreement_gain)[0, 1]:.3f}"
+        f"gains {np.corrcoef(gain, agreement_gain)[0, 1]:.3f}\n"
     )
 
 
-if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+BENCHMARKS = {"fallback_check": of_comparisons(jobs, table=summary)}

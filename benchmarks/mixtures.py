@@ -1,7 +1,5 @@
 """Mixed targets, of which only a part has shifted: calibration fitted on the mixture itself.
 
-    SHIFTCAL_DATA=... python benchmarks/mixtures.py --out benchmarks/mixtures
-
 Nine pairs of Office-31 and Office-Home domains (features of EfficientNet-Lite2); 25, 50 and 75 % of the rows are of
 the other domain, the rest are rows of the source that neither trained nor calibrated anything. A logistic regression
 as it is, with temperature scaling on held-out source rows, with ShiftCalibrator, and with the oracle that knows which
@@ -11,22 +9,23 @@ rows are which and the labels of all of them: one temperature for each part.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from benchmarks.frame import Benchmark, Job, Rows
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tqdm import tqdm
 
 from shiftcal import ShiftCalibrator
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import compute_metrics
+from shiftcal.runs.reproduction.base import mean_of, values_of
 
 PAIRS = {
     "office31": (("amazon", "webcam"), ("dslr", "amazon"), ("webcam", "amazon"), ("amazon", "dslr")),
@@ -100,7 +99,6 @@ def measure(mixture: Mixture) -> Iterator[dict[str, Any]]:
     for name, probabilities in contenders.items():
         metrics = compute_metrics(probabilities, mixture.target_labels)
         yield {
-            "mixture": mixture.name,
             "contender": name,
             "accuracy": metrics["accuracy"],
             "expected_calibration_error": metrics["expected_calibration_error"],
@@ -111,36 +109,25 @@ def measure(mixture: Mixture) -> Iterator[dict[str, Any]]:
         }
 
 
-def main() -> None:
-    """Measure all mixtures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    folder = Path(os.environ["SHIFTCAL_DATA"])
-    number = len(SHARES) * sum(map(len, PAIRS.values()))
-    records = [row for mixture in tqdm(mixtures(folder), total=number, unit="mixture") for row in measure(mixture)]
-    with (arguments.out / "results.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(records[0]))
-        writer.writeheader()
-        writer.writerows(
-            {key: f"{value:.6f}" if isinstance(value, float) else value for key, value in row.items()}
-            for row in records
-        )
+def table(rows: Rows) -> str:
+    """Means of each contender, and errors of the estimates."""
     lines = ["| contender | ECE | Brier |", "|---|---|---|"]
-    for name in dict.fromkeys(row["contender"] for row in records):
-        own = [row for row in records if row["contender"] == name]
-        means = [np.mean([row[metric] for row in own]) for metric in ("expected_calibration_error", "brier_score")]
+    for name in map(str, values_of(rows, "contender")):
+        means = [mean_of(rows, metric, contender=name) for metric in ("expected_calibration_error", "brier_score")]
         lines.append(f"| {name} | {means[0]:.4f} | {means[1]:.4f} |")
-    own = [row for row in records if row["contender"] == "ShiftCalibrator"]
+    own = [row for row in rows if row["contender"] == "ShiftCalibrator"]
     share, accuracy = (
-        np.mean([abs(row[truth] - row[estimate]) for row in own])
+        np.mean([abs(float(row[truth]) - float(row[estimate])) for row in own])
         for truth, estimate in (("shifted_share", "estimated_shifted_share"), ("accuracy", "estimated_accuracy"))
     )
     lines += ["", f"Mean error of the share that has shifted: {share:.3f}; of the accuracy: {accuracy:.3f}."]
-    (arguments.out / "table.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
-    main()
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """Every mixture."""
+    for mixture in mixtures(Path(os.environ["SHIFTCAL_DATA"])):
+        yield Job({"mixture": mixture.name}, partial(measure, mixture))
+
+
+BENCHMARKS = {"mixtures": Benchmark(jobs, table)}

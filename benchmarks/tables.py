@@ -1,7 +1,5 @@
 """Tables: `AdaptiveClassifier` against scikit-learn's models of the source, and `ShiftCalibrator` around one of them.
 
-    SHIFTCAL_DATA=... .venv/bin/python benchmarks/tables.py --out benchmarks/tables
-
 Source and target are the labelled period and the last third of the monitored one of three streams (car loans, credit
 cards, employment), and breast cancers of small and of large radius; 4,000 rows of each at most, drawn by the seed.
 Everything is used as it comes: no model is tuned. Target labels are for the figures alone.
@@ -10,14 +8,14 @@ Everything is used as it comes: no model is tuned. Target labels are for the fig
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Job, Rows
 from numpy.typing import NDArray
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_breast_cancer
@@ -30,6 +28,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.data.catalog.roots import data_roots
 from shiftcal.metrics import accuracy, expected_calibration_error, negative_log_likelihood
+from shiftcal.runs.reproduction.base import mean_of
 
 _MOST_ROWS = 4_000
 _NUM_SEEDS = 2
@@ -56,19 +55,6 @@ class Task(NamedTuple):
     y_target: NDArray[np.int64]
 
 
-def main() -> None:
-    """Run all and write the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    rows = [row for seed in range(_NUM_SEEDS) for task in tasks(seed) for row in results(task, seed)]
-    with (out / "results.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    (out / "table.md").write_text(written(pd.DataFrame(rows)), encoding="utf-8")
-
-
 def tasks(seed: int) -> Iterator[Task]:
     """All tasks."""
     for name, (label, no_inputs) in _STREAMS.items():
@@ -92,19 +78,24 @@ def _task(name: str, source: Any, target: Any, label: str, no_inputs: str, seed:
     return Task(name, *parts)
 
 
-def results(task: Task, seed: int) -> Iterator[dict[str, Any]]:
-    """One row a model."""
-    for name, fit in _MODELS.items():
-        started = time.monotonic()
-        model = fit(task, seed)
-        probabilities = model.predict_proba(task.X_target)
-        metrics = {key: round(metric(probabilities, task.y_target), 4) for key, metric in _METRICS.items()}
-        expected = getattr(model, "estimated_accuracy_", None)
-        row = {"task": task.name, "seed": seed, "model": name, **metrics}
-        row["expected_accuracy"] = None if expected is None else round(float(expected), 4)
-        row["seconds"] = round(time.monotonic() - started, 1)
-        print(row, flush=True)
-        yield row
+def measure(task: Task, model_name: str, seed: int) -> Iterator[dict[str, Any]]:
+    """One row."""
+    started = time.monotonic()
+    model = _MODELS[model_name](task, seed)
+    probabilities = model.predict_proba(task.X_target)
+    yield {
+        **{key: metric(probabilities, task.y_target) for key, metric in _METRICS.items()},
+        "expected_accuracy": getattr(model, "estimated_accuracy_", ""),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """Each model on each task with each seed."""
+    for seed in range(_NUM_SEEDS):
+        for task in tasks(seed):
+            for name in _MODELS:
+                yield Job({"task": task.name, "seed": seed, "model": name}, partial(measure, task, name, seed))
 
 
 def _prepared(numbers: Any) -> Any:
@@ -143,20 +134,18 @@ _MODELS: dict[str, Callable[[Task, int], Any]] = {
 }
 
 
-def written(record: Any) -> str:
-    """Means over the seeds as a table."""
-    means = record.groupby(["task", "model"], sort=False).mean(numeric_only=True).reset_index()
+def table(rows: Rows) -> str:
+    """Means over the seeds."""
     lines = [
         "| task | model | accuracy % ↑ | expected % | ECE ↓ | NLL ↓ |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for row in means.itertuples():
-        expected = "" if np.isnan(row.expected_accuracy) else f"{100 * row.expected_accuracy:.1f}"
-        lines.append(
-            f"| {row.task} | {row.model} | {100 * row.accuracy:.1f} | {expected} | {row.ece:.3f} | {row.nll:.3f} |"
-        )
+    for task, model in dict.fromkeys((row["task"], row["model"]) for row in rows):
+        own = [row for row in rows if (row["task"], row["model"]) == (task, model)]
+        expected = f"{100 * mean_of(own, 'expected_accuracy'):.1f}" if own[0]["expected_accuracy"] else ""
+        right, ece, nll = (mean_of(own, name) for name in _METRICS)
+        lines.append(f"| {task} | {model} | {100 * right:.1f} | {expected} | {ece:.3f} | {nll:.3f} |")
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {"tables": Benchmark(jobs, table)}

@@ -40,3 +40,14 @@ def test_without_a_shift_it_is_nearly_temperature_scaling(make_data: MakeData, s
     target, _ = sample(6000, 4)
     state = Cpcs().fit(make_data(logits, labels, target))
     assert float(state["temperature"]) == pytest.approx(fit_temperature(logits, labels), rel=0.05)
+
+
+@pytest.mark.parametrize("num_rows", [10, 50, 400])
+def test_rows_that_are_all_classified_rightly_make_no_prediction_certain(num_rows: int) -> None:
+    """Their squared loss is as low as can be at T = 0; the likelihood with its smoothed labels is not."""
+    generator = torch.Generator().manual_seed(num_rows)
+    logits = torch.randn(num_rows, 10, generator=generator)
+    weights = torch.exp(torch.randn(num_rows, generator=generator)) + 0.5
+    labels = logits.argmax(dim=-1)
+    ratio = fit_brier_temperature(logits, labels, weights) / fit_temperature(logits, labels, weights)
+    assert 0.5 - 1e-6 <= ratio <= 2

@@ -26,7 +26,14 @@ from shiftcal.training.options import TrainingOptions
         (listings.datasets, [row.name for row in list_datasets()]),
         (
             listings.backbones,
-            [*BACKBONES, "efficientnet-lite0, 1, 2", "any timm model", "onnx:FILE.onnx", "NAME+WIDTH"],
+            [
+                *BACKBONES,
+                "efficientnet-lite0, 1, 2",
+                "lite0-last-blocks:pretrained",
+                "any timm model",
+                "onnx:FILE.onnx",
+                "NAME+WIDTH",
+            ],
         ),
         (listings.metrics, METRICS),
         (listings.tasks, SUITES),

@@ -1,11 +1,14 @@
 import math
+from typing import get_args
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from shiftcal.functional.predictive import robust_logits, robust_probabilities
+from shiftcal.functional.predictive import RegularizedForm, maximizer_logits, robust_logits, robust_probabilities
 
 
 def random_problem(num_samples: int = 7, num_classes: int = 4) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,6 +58,48 @@ def test_limits_of_the_ratio() -> None:
     torch.testing.assert_close(robust_probabilities(logits, ones * 1e6), arg_max)
 
 
+def maximizer_by_solver(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The distribution f with the largest sum of scores f - weights f log f, by a general solver."""
+    found = minimize(
+        lambda f: float((weights * f * np.log(f) - scores * f).sum()),
+        np.full(len(scores), 1 / len(scores)),
+        jac=lambda f: weights * (np.log(f) + 1) - scores,
+        bounds=[(1e-12, 1)] * len(scores),
+        constraints={"type": "eq", "fun": lambda f: f.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-16, "maxiter": 500},
+    )
+    return np.asarray(found.x)
+
+
+@pytest.mark.parametrize(
+    ("regularization", "off"), [(0.0, 0), (0.001, 0.0002), (0.1, 0.018), (0.5, 0.068), (1, 0.113)]
+)
+def test_the_exact_form_is_the_maximiser_and_the_published_one_is_not(regularization: float, off: float) -> None:
+    logits, ratio, labels = random_problem(20, 3)
+    scores = (ratio[:, None] * logits).numpy()
+    weights = 1 + regularization * np.eye(3)[labels.numpy()]
+    best = np.array([maximizer_by_solver(*row) for row in zip(scores, weights, strict=True)])
+    forms = {
+        form: robust_probabilities(
+            logits, ratio, class_regularization=regularization, labels=labels, form=form
+        ).numpy()
+        for form in get_args(RegularizedForm)
+    }
+    np.testing.assert_allclose(forms["exact"], best, atol=5e-8)
+    assert np.abs(forms["paper"] - best).max() == pytest.approx(off, rel=0.05, abs=5e-8)
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0, 1000.0])
+def test_the_exact_form_meets_the_conditions_of_its_maximum(size: float) -> None:
+    """(1 + r 1[y]) (log f + 1) - R z is the multiplier, equal for all classes, also where a class has no chance."""
+    logits, ratio, labels = random_problem(50, 5)
+    scores = size * ratio[:, None] * logits
+    exact = torch.log_softmax(maximizer_logits(scores, labels, 1.0), dim=-1)
+    multiplier = (1 + torch.eye(5)[labels]) * (exact + 1) - scores
+    torch.testing.assert_close(multiplier, multiplier[:, :1].expand(-1, 5), atol=1e-9, rtol=1e-12)
+
+
 @pytest.mark.parametrize("with_labels", [False, True])
 def test_a_constant_per_sample_changes_nothing(with_labels: bool) -> None:
     logits, ratio, labels = random_problem()
@@ -65,11 +110,11 @@ def test_a_constant_per_sample_changes_nothing(with_labels: bool) -> None:
     torch.testing.assert_close(before, after, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("with_labels", [False, True])
-def test_gradients_of_the_form(with_labels: bool) -> None:
+@pytest.mark.parametrize(("with_labels", "form"), [(False, "paper"), (True, "paper"), (True, "exact")])
+def test_gradients_of_the_form(with_labels: bool, form: RegularizedForm) -> None:
     logits, ratio, labels = random_problem(3, 3)
 
-    def form(z: Tensor, r: Tensor) -> Tensor:
-        return robust_logits(z, r, class_regularization=0.2, labels=labels if with_labels else None)
+    def formed(z: Tensor, r: Tensor) -> Tensor:
+        return robust_logits(z, r, class_regularization=0.2, labels=labels if with_labels else None, form=form)
 
-    assert gradcheck(form, (logits.requires_grad_(), ratio.requires_grad_()))
+    assert gradcheck(formed, (logits.requires_grad_(), ratio.requires_grad_()))

@@ -1,10 +1,18 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import shiftcal
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.runs.analysis import accuracy_by_ratio, calibration_by_score, rank_correlation, shift_gap
+from shiftcal.runs.analysis import (
+    accuracy_by_ratio,
+    attention_coverage,
+    calibration_by_score,
+    grad_cam,
+    rank_correlation,
+    shift_gap,
+)
 
 
 def test_calibration_within_bins_by_hand() -> None:
@@ -45,6 +53,36 @@ def test_the_gap_is_smaller_for_a_covariate_shift_than_for_labels_that_have_chan
     assert turned_gap is not None
     assert gap < 0.3 < 1 < turned_gap
     assert shift_gap(source[:4], labels[:4], target[:4], same[:4]) is None
+
+
+def test_attention_behind_a_mean_over_cells_is_the_class_activation_map() -> None:
+    """With maps A, their mean and a linear layer w, Grad-CAM is relu(w_class . A) up to scale (Zhou, CVPR 2016)."""
+    torch.manual_seed(0)
+    convolution, head = nn.Conv2d(3, 5, 3, padding=1).requires_grad_(False), nn.Linear(5, 4)
+    network = nn.Sequential(convolution, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
+    inputs, classes = torch.randn(3, 3, 8, 8), torch.tensor([2, 0, 3])
+    found = grad_cam(network, inputs, classes, layer=network[1])
+    expected = torch.einsum("nk,nkhw->nhw", head.weight[classes], network[:2](inputs)).relu().detach()
+    torch.testing.assert_close(found, expected / expected.amax(dim=(1, 2), keepdim=True))
+    # By itself it takes the last layer with weights.
+    torch.testing.assert_close(
+        grad_cam(network, inputs, classes), grad_cam(network, inputs, classes, layer=convolution)
+    )
+
+
+def test_attention_needs_maps() -> None:
+    with pytest.raises(InvalidInputError, match="no layer that gives maps"):
+        grad_cam(nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), torch.zeros(1, 3, 2, 2), torch.tensor([0]))
+
+
+def test_coverage_by_hand() -> None:
+    attention = np.array([[1.0, 0.4], [0.6, 0.0]])
+    found = attention_coverage(attention, [[1, 1], [0, 0]])
+    assert found.covered == 0.5
+    assert found.on_object == pytest.approx(0.7)
+    assert attention_coverage(attention, np.zeros((2, 2))).covered == 0
+    with pytest.raises(InvalidInputError, match="one shape"):
+        attention_coverage(attention, [1, 0])
 
 
 def test_scores_of_other_rows_are_refused() -> None:

@@ -26,12 +26,15 @@ def test_every_plan_names_methods_and_options_that_there_are(name: str, scale: S
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A task of a few rows in place of the real ones, with made-up votes."""
+    """A task of a few rows in place of the real ones, with made-up votes, and one of pictures on white."""
     random = np.random.default_rng(0)
     labels = np.arange(450) % 3
     points = np.eye(3)[labels] + 0.5 * random.normal(size=(450, 3))
     np.savez(tmp_path / "a.npz", x=points, y=labels)
     np.savez(tmp_path / "b.npz", x=points[:150] + 0.3, y=labels[:150])
+    pictures = np.full((60, 16, 16, 3), 255, dtype=np.uint8)
+    pictures[:, 4:12, 4:12] = random.integers(0, 200, (60, 8, 8, 3))
+    np.savez(tmp_path / "pictures.npz", x=pictures, y=labels[:60])
     np.savez(tmp_path / "cifar10h.npz", counts=random.integers(1, 9, (150, 10)))
     monkeypatch.setenv("SHIFTCAL_DATA", str(tmp_path))
     return f"{tmp_path / 'a.npz'}->{tmp_path / 'b.npz'}"
@@ -45,8 +48,17 @@ def short_plan(name: str, task: str, monkeypatch: pytest.MonkeyPatch) -> Reprodu
     found = find_reproduction(name)
     plan = found.plan("cpu")
     contenders = (plan.contenders[0], plan.contenders[-1])
-    tasks = plan.tasks if name == "gaussian" else tuple(parse_tasks(task))
-    short = replace(plan, tasks=tasks, contenders=contenders, num_seeds=1, settings=SHORT, image_size=None)
+    if found.shows_pictures:
+        task = "->".join(2 * [str(Path(task.split("->")[0]).with_name("pictures.npz"))])
+    short = replace(
+        plan,
+        tasks=plan.tasks if name == "gaussian" else tuple(parse_tasks(task)),
+        contenders=contenders,
+        num_seeds=1,
+        settings=SHORT,
+        image_size=None,
+        backbone="auto",
+    )
     monkeypatch.setattr(type(found), "plan", lambda *_: short)
     return found
 
@@ -61,6 +73,7 @@ def test_first_steps_of_each_on_a_stand_in(
     assert record["configuration"]
     assert len(page.with_suffix(".csv").read_text(encoding="utf-8").splitlines()) > 1
     assert page.with_suffix(".svg").is_file()
+    assert (tmp_path / f"out/{name}-pictures.svg").is_file() == find_reproduction(name).shows_pictures
     assert "nan" not in page.read_text(encoding="utf-8")
 
 

@@ -9,7 +9,9 @@ with g(x) the probability of "source" that a domain classifier gives. TransCal's
 out (`weight_offset=0`). This is the paper's temperature with importance weights; its learning of features that are
 alike in both domains is a matter of training. Deviations: the domain classifier is a logistic
 regression whose weights are out of fold (see `importance`) instead of a network and a temperature on held-out data; T
-is searched over a grid and refined instead of by gradient steps; labels are smoothed as in `temperature`.
+is searched over a grid and refined instead of by gradient steps; labels are smoothed as in `temperature`; T stays
+within a factor of two of the temperature with the best likelihood on the same weighted rows. For the squared loss of
+a row is bounded: where few rows are held out and nearly all are classified rightly, it hardly tells T = 1 from T = 0.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from torch.nn.functional import one_hot
 from shiftcal.calibrators.base import CalibrationData, State
 from shiftcal.calibrators.importance import ImportanceWeighted, temperature_state
 from shiftcal.core.options import option
+from shiftcal.functional.temperature import fit_temperature
 
-# Temperatures from exp(-7) to exp(7): the loss may have several minima, so the grid finds the lowest.
-_LOG_GRID = np.linspace(-7, 7, 57)
+# Around the likelihood's temperature: the loss may have several minima, so the grid finds the lowest.
+_LOG_GRID = np.linspace(-math.log(2), math.log(2), 9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,7 @@ class Cpcs(ImportanceWeighted):
 
 
 def fit_brier_temperature(logits: Tensor, labels: Tensor, weights: Tensor) -> float:
-    """The temperature with the lowest weighted Brier score.
+    """The temperature with the lowest weighted Brier score, within a factor of two of the likelihood's.
 
     Args:
         logits: (N, C).
@@ -67,7 +70,8 @@ def fit_brier_temperature(logits: Tensor, labels: Tensor, weights: Tensor) -> fl
         scores = (torch.softmax(exact * math.exp(-log_temperature), dim=-1) - expected).square().sum(dim=-1)
         return float((weights.double() * scores).mean())
 
-    best = _LOG_GRID[int(np.argmin([loss(value) for value in _LOG_GRID]))]
-    step = _LOG_GRID[1] - _LOG_GRID[0]
-    found = minimize_scalar(loss, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-8})
+    grid = math.log(fit_temperature(logits, labels, weights)) + _LOG_GRID
+    best = int(np.argmin([loss(value) for value in grid]))
+    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-8})
     return math.exp(float(found.x))

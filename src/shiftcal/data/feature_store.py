@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.core.files import DAMAGED_ARCHIVE, as_output_error, make_folder, written_whole
+from shiftcal.core.files import as_output_error, make_folder, written_whole
 from shiftcal.core.locks import lock_when_free
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.catalog.roots import user_cache
@@ -82,7 +82,7 @@ class StoredInputs(Inputs):
     def _values(self) -> NDArray[np.float32]:
         try:
             values: NDArray[np.float32] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except DAMAGED_ARCHIVE as error:
+        except (ValueError, TypeError, EOFError, OSError) as error:  # cut off, altered or another kind of file
             raise InvalidInputError(
                 f"the features in {str(self.path)!r} are damaged: {error}. Remove that file; they are made again."
             ) from error

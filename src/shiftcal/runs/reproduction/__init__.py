@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from shiftcal.core.errors import UnknownNameError
 from shiftcal.runs.reproduction.adaptation import Adaptation, FewLabels
+from shiftcal.runs.reproduction.attention import Attention
 from shiftcal.runs.reproduction.base import Reproduction, Scale
 from shiftcal.runs.reproduction.calibration import Calibration, CalibrationOfDigits
 from shiftcal.runs.reproduction.curves import ShiftGap, TrainingCurves
+from shiftcal.runs.reproduction.examples import Examples
 from shiftcal.runs.reproduction.gaussian import Gaussian
 from shiftcal.runs.reproduction.hard_examples import HardExamples
 from shiftcal.runs.reproduction.human_agreement import HumanAgreement, RatioAgainstHumans
@@ -24,6 +26,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         HardExamples(),
         Adaptation(),
         FewLabels(),
+        Attention(),
+        Examples(),
         Gaussian(),
     )
 }

@@ -32,6 +32,8 @@ class Reproduction(ABC):
     published: ClassVar[str]
     """What the paper found."""
     learning_curves: ClassVar[bool] = False
+    shows_pictures: ClassVar[bool] = False
+    """Whether there is a second figure, with pictures of the data, which are not ours to pass on with the record."""
 
     @abstractmethod
     def plan(self, scale: Scale) -> ComparisonPlan:
@@ -48,6 +50,10 @@ class Reproduction(ABC):
     @abstractmethod
     def draw(self, rows: Sequence[Row]) -> Figure:
         """The figure."""
+
+    def draw_pictures(self, rows: Sequence[Row], cells: Folders) -> Figure:
+        """A second figure, with pictures of the data, where there is one."""
+        raise NotImplementedError
 
     @abstractmethod
     def finding(self, rows: Sequence[Row]) -> str:

@@ -22,7 +22,7 @@ from shiftcal.runs.tasks import parse_tasks
 from shiftcal.training.fitted_model import load_model
 
 _METHODS = "source-only,importance-weighting,rba,drl,calibrated"
-_AXIS = np.linspace(-4.0, 4.0, 25)
+_AXIS = np.linspace(-4.0, 4.0, 17)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import shiftcal
 from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import written_whole
-from shiftcal.runs.comparison import ComparisonPlan, run_comparison
+from shiftcal.runs.comparison import run_comparison
 from shiftcal.runs.comparison.plan import cells_of
 from shiftcal.runs.engines import Engine, LocalProcesses
 from shiftcal.runs.reporting.figures.drawing import as_svg
@@ -34,7 +35,7 @@ def reproduce(
     num_seeds: int | None = None,
     engine: Engine = _IN_THIS_PROCESS,
 ) -> Path:
-    """Run what is missing and write NAME.csv, NAME.json, NAME.svg and NAME.md.
+    """Run what is missing and write NAME.csv, NAME.json, NAME.svg and NAME.md; for some also NAME-pictures.svg.
 
     Args:
         reproduction: which table or figure.
@@ -56,15 +57,19 @@ def reproduce(
     # Apart, for a model that was trained without a learning curve has none.
     runs = out / ("runs-with-curves" if reproduction.learning_curves else "runs")
     run_comparison(plan, runs, engine=engine, learning_curves=reproduction.learning_curves)
-    rows = reproduction.rows(cells_of(plan, runs))
+    cells = cells_of(plan, runs)
+    rows = reproduction.rows(cells)
     if not rows:
         raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    lines = ([_written(row.get(name, "")) for name in names] for row in rows)
+    lines = ([written_value(row.get(name, "")) for name in names] for row in rows)
     write_csv(out / f"{reproduction.name}.csv", names, lines)
     with written_whole(out / f"{reproduction.name}.svg") as temporary:
         temporary.write_bytes(as_svg(reproduction.draw, rows))
-    facts = made_with(plan, scale)
+    if reproduction.shows_pictures:
+        with written_whole(out / f"{reproduction.name}-pictures.svg") as temporary:
+            temporary.write_bytes(as_svg(partial(reproduction.draw_pictures, cells=cells), rows))
+    facts = {"scale": scale, "seeds": plan.num_seeds, **made_with(plan)}
     with written_whole(out / f"{reproduction.name}.json") as temporary:
         temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     page = out / f"{reproduction.name}.md"
@@ -73,13 +78,11 @@ def reproduce(
     return page
 
 
-def made_with(plan: ComparisonPlan, scale: Scale) -> dict[str, object]:
-    """What is needed to make the same rows again."""
+def made_with(configuration: object) -> dict[str, object]:
+    """What is needed to make the same rows again: code, configuration and versions."""
     return {
-        "scale": scale,
         "commit": _commit(),
-        "configuration": hashlib.sha256(repr(plan).encode()).hexdigest()[:16],
-        "seeds": plan.num_seeds,
+        "configuration": hashlib.sha256(repr(configuration).encode()).hexdigest()[:16],
         "versions": {package: version(package) for package in _RECORDED_PACKAGES},
     }
 
@@ -96,13 +99,18 @@ def _commit() -> str | None:
         return None
 
 
-def _written(value: str | int | float) -> str:
+def written_value(value: object) -> str:
+    """As it stands in a record."""
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def _page(reproduction: Reproduction, scale: Scale, rows: Sequence[Row], facts: dict[str, object]) -> str:
-    commit = facts["commit"] or f"version {shiftcal.__version__}"
-    return f"""# {reproduction.item}: {reproduction.name}
+    name = reproduction.name
+    code = f"commit {facts['commit']}" if facts["commit"] else f"version {shiftcal.__version__}"
+    pictures = ""
+    if reproduction.shows_pictures:
+        pictures = f"\nPictures: `{name}-pictures.svg`, written beside this page and not passed on with it.\n"
+    return f"""# {reproduction.item}: {name}
 
 {reproduction.question}
 
@@ -110,11 +118,10 @@ def _page(reproduction: Reproduction, scale: Scale, rows: Sequence[Row], facts: 
 
 **Here.** {reproduction.finding(rows)}
 
-![{reproduction.name}]({reproduction.name}.svg)
-
+![{name}]({name}.svg)
+{pictures}
 **What differs.** {reproduction.differs(scale)}
 
-Made by `shiftcal reproduce {reproduction.name} --scale {scale}`, {facts["seeds"]} seeds, {commit}. Numbers:
-[{reproduction.name}.csv]({reproduction.name}.csv); versions and configuration:
-[{reproduction.name}.json]({reproduction.name}.json).
+Made by `shiftcal reproduce {name} --scale {scale} --seeds {facts["seeds"]}`, {code}. Numbers:
+[{name}.csv]({name}.csv); versions and configuration: [{name}.json]({name}.json).
 """
