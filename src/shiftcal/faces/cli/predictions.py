@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.faces.cli.answers import Answer, metrics_text
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_download,
     declare_table_columns,
     files_of_spec,
-    print_metrics,
+    table_columns,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,10 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
     declare_download(parser)
 
 
-def predict_command(arguments: argparse.Namespace) -> None:
+PREDICTION_JSON = {"predictions": "the file", "num_rows": "in it", "classes": "of its columns probability_<class>"}
+
+
+def predict_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal predict`."""
     from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.data.specs import table_as_written
@@ -55,15 +58,18 @@ def predict_command(arguments: argparse.Namespace) -> None:
     predictions = predict_domain(model, domain)
     beside = table_as_written(arguments.data) if isinstance(domain.inputs, TableInputs) else None
     export_predictions(predictions, arguments.out, beside)
-    print(f"{len(predictions)} predictions: {arguments.out}")
+    plain = {
+        "predictions": str(arguments.out),
+        "num_rows": len(predictions),
+        "classes": [str(label) for label in predictions.classes],
+    }
+    return Answer(plain, f"{len(predictions)} predictions: {arguments.out}")
 
 
 def _domain_for(model: Any, arguments: argparse.Namespace) -> Any:
-    from shiftcal.data.table_encoder import TableColumns
     from shiftcal.runs.run_data import load_domain_for
 
-    table = TableColumns(label=arguments.label, id=arguments.id)
-    return load_domain_for(model, arguments.data, table=table, download=arguments.download)
+    return load_domain_for(model, arguments.data, table=table_columns(arguments), download=arguments.download)
 
 
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -71,11 +77,16 @@ def declare_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder of a finished run")
     parser.add_argument("--data", required=True, metavar="SPEC", help=f"labelled data: {SPEC_HELP}")
     declare_table_columns(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     declare_download(parser)
 
 
-def evaluate_command(arguments: argparse.Namespace) -> None:
+EVALUATION_JSON = {
+    "METRIC": "number, for each of `shiftcal list metrics`; null where it is not defined",
+    "pseudo_labels": "of self-training on these rows: [{epoch, share, estimated_precision, true_precision}]",
+}
+
+
+def evaluate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal evaluate`."""
     from shiftcal.runs.evaluation import evaluate, precision_by_round, predict_domain
     from shiftcal.runs.folder import RunFolder
@@ -85,14 +96,12 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     domain = _domain_for(model, arguments)
     metrics = evaluate(predict_domain(model, domain))
     rounds = precision_by_round(model, domain)
-    if arguments.json:
-        print(json.dumps(metrics | ({"pseudo_labels": rounds} if rounds else {}), indent=2))
-        return
-    print_metrics({arguments.data: metrics})
-    if rounds:
-        print("pseudo-labels of training, if these rows are its target:")
-        for row in rounds:
-            print("  " + "  ".join(f"{name} {value:.4g}" for name, value in row.items()))
+    text = metrics_text({arguments.data: metrics})
+    if not rounds:
+        return Answer(metrics, text)
+    lines = ["  " + "  ".join(f"{name} {value:.4g}" for name, value in row.items()) for row in rounds]
+    told = "\n".join([text, "pseudo-labels of training, if these rows are its target:", *lines])
+    return Answer({**metrics, "pseudo_labels": rounds}, told)
 
 
 def _declare_predictions(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -150,10 +159,31 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
         help="the table of the target with calibrated columns beside its own: .csv, .csv.gz, .parquet or .npz",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a page: what to expect, and pictures")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def calibrate_command(arguments: argparse.Namespace) -> None:
+ESTIMATE_JSON = {
+    "verdict": "what to expect, in words",
+    "metrics": "{NAME: {value, low, high}}: expected without labels, with 90 % intervals; accuracy is one of them",
+    "kind_of_shift": "none, prior, part, covariate or outside",
+    "shifted_share": "of the rows, those that are not as on the source",
+    "num_rows": "that this is of",
+    "classes": "in the order of what follows",
+    "class_frequencies": "expected",
+    "confusion": "expected share of rows, by true class (first) and predicted class",
+    "looked_at": "what structure was looked for in",
+    "odd_inputs": "[{...}]: columns that are unlike the source's",
+    "witnesses": "what the accuracy was estimated from",
+}
+CALIBRATION_JSON = {
+    **ESTIMATE_JSON,
+    "notes": "what was guessed of the columns",
+    "metrics_by_labels": "{NAME: {METRIC: number}}, as given and calibrated, where the target has labels",
+    "predictions": "the file",
+    "report": "the page; null if none was asked for",
+}
+
+
+def calibrate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal calibrate`."""
     from shiftcal.core.files import check_writable_folder
     from shiftcal.faces.file_calibration import calibrate_files
@@ -166,14 +196,12 @@ def calibrate_command(arguments: argparse.Namespace) -> None:
 
         write_calibration_report(found.fitted, arguments.report)
     _say(found.notes)
-    if arguments.json:
-        print(json.dumps(found.as_plain(), indent=2))
-        return
-    print_metrics(found.metrics)
-    print(found.fitted.verdict())
-    print(f"{found.fitted.num_target_rows} predictions: {arguments.out}")
+    lines = [found.fitted.verdict(), *filter(None, [metrics_text(found.metrics)])]
+    lines.append(f"{found.fitted.num_target_rows} predictions: {arguments.out}")
     if arguments.report is not None:
-        print(f"report: {arguments.report}")
+        lines.append(f"report: {arguments.report}")
+    report = None if arguments.report is None else str(arguments.report)
+    return Answer({**found.as_plain(), "predictions": str(arguments.out), "report": report}, "\n".join(lines))
 
 
 def _say(notes: Sequence[str]) -> None:
@@ -189,11 +217,10 @@ def declare_estimate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", metavar="SPEC", help=f"rows without labels, with RUN: {SPEC_HELP}")
     _declare_predictions(parser, required=False)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     declare_download(parser)
 
 
-def estimate_command(arguments: argparse.Namespace) -> None:
+def estimate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal estimate`."""
     from shiftcal.faces.file_calibration import fit_files
     from shiftcal.runs.folder import RunFolder
@@ -214,10 +241,6 @@ def estimate_command(arguments: argparse.Namespace) -> None:
         fitted, columns = fit_files(_prediction_files(arguments))
         _say(columns.notes)
         found = fitted.target_estimate()
-    if arguments.json:
-        print(json.dumps(found.as_plain(), indent=2))
-        return
-    print(found.verdict)
-    print(f"to be expected on {found.num_rows} rows, with a 90 % interval:")
-    for name, metric in found.metrics.items():
-        print(f"  {name:26}{metric}")
+    lines = [f"  {name:26}{metric}" for name, metric in found.metrics.items()]
+    title = f"to be expected on {found.num_rows} rows, with a 90 % interval:"
+    return Answer(found.as_plain(), "\n".join([found.verdict, title, *lines]))
