@@ -444,10 +444,10 @@ class TestJson:
     [
         ("fitt", "shiftcal: argument COMMAND: unknown command 'fitt'. Did you mean 'fit'?"),
         ("--verison", "shiftcal: unknown option '--verison'. Did you mean '--version'?"),
-        ("fit --sorce=a.csv", "shiftcal fit: unknown option '--sorce'. Did you mean '--source'?"),
+        ("fit --sorce=a.csv", "shiftcal: unknown option '--sorce'. Did you mean '--source'?"),
         ("list method", "unknown value 'method'. Did you mean 'methods'?"),
         ("calibrate --scale percents", "unknown value 'percents'. Did you mean 'percent'?"),
-        ("fit --source a.csv", "shiftcal fit: the following arguments are required: --out. See `shiftcal fit --help`"),
+        ("fit --source a.csv", "shiftcal: the following arguments are required: --out. See `shiftcal fit --help`"),
     ],
 )
 def test_what_is_unknown_is_told_with_what_may_be_meant(line: str, words: str, capsys: Capture) -> None:

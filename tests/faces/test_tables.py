@@ -145,7 +145,9 @@ class TestCommandLine:
 
     def test_compare_takes_the_same_options(self, place: Path, capsys: Capture) -> None:
         columns = "--label grower --id bottle --columns alcohol,ash,colour"
-        command = f"compare --tasks train.csv->labelled.csv.gz --methods source-only --seeds 1 --out compared {columns}"
+        command = (
+            f"compare --tasks train.csv->labelled.csv.gz --methods source-only --seeds 1 --out compared {columns}"
+        )
         for _ in range(2):  # what is finished is known again
             assert main([*command.split(), "--set", "epochs=1", "--json"]) == 0
             assert len(json.loads(capsys.readouterr().out)["table"]) == 1

@@ -79,4 +79,4 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line instead of the whole usage."""
-        self.exit(2, f"{self.prog}: {message}{'' if message.endswith('.') else '.'} See `{self.prog} --help`.\n")
+        self.exit(2, f"shiftcal: {message}{'' if message.endswith('.') else '.'} See `{self.prog} --help`.\n")

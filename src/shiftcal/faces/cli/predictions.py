@@ -237,6 +237,8 @@ def estimate_command(arguments: argparse.Namespace) -> Answer:
     if by_run:
         model = load_model(RunFolder(arguments.run_folder).checkpoint)
         found = model.estimate(load_domain_for(model, arguments.data, download=arguments.download).inputs)
+        if model.held_out is not None and model.held_out.is_sample:
+            _say(["a run keeps a sample of its source rows: of its own target, fit may have said a little else"])
     else:
         fitted, columns = fit_files(_prediction_files(arguments))
         _say(columns.notes)
