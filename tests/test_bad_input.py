@@ -164,7 +164,7 @@ def refusal(line: str, capsys: pytest.CaptureFixture[str]) -> str:
     assert code == 2, captured
     assert captured.out == ""
     assert "Traceback" not in captured.err
-    assert captured.err.startswith(("shiftcal: ", "usage: shiftcal"))
+    assert captured.err.startswith("shiftcal: ")
     assert len(captured.err) <= SCREEN_CHARACTERS
     assert captured.err.count("\n") <= SCREEN_LINES
     return captured.err
@@ -249,7 +249,7 @@ BAD_CHOICES = {
     "--test nowhere.npz": ["no file 'nowhere.npz'"],
     "--calibrator temperature --source tiny.npz": ["too small", "at least 10 rows", "validation_fraction"],
     "--calibrator temperature --set validation_fraction=0": ["validation_fraction is 0"],
-    "--sorce source.npz": ["unrecognized arguments", "--sorce"],
+    "--sorce source.npz": ["unknown option '--sorce'", "Did you mean '--source'"],
 }
 
 
@@ -420,8 +420,8 @@ def test_comparison(line: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("predict nowhere --files table.csv --out scored", "no file at 'nowhere/checkpoint.pt'"),
         ("predict nowhere --out scored", "one of the arguments --data --files is required"),
         ("calibrate --source table.csv --out scored", "either --target FILE or --targets FILE"),
-        ("list methds", "invalid choice"),
-        ("fitt", "invalid choice"),
+        ("list methds", "Did you mean 'methods'"),
+        ("fitt", "Did you mean 'fit'"),
         ("fit", "required: --source"),
     ],
 )

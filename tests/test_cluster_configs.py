@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from shiftcal.faces.cli import build_parser
+from shiftcal.faces.cli import COMMANDS
+from shiftcal.faces.cli.parsing import build_parser
 
 FOLDER = Path(__file__).parents[1] / "configs" / "cluster"
 
@@ -28,7 +29,7 @@ def test_scripts(path: Path) -> None:
     lines = path.read_text().replace("\\\n", " ").splitlines()
     (command,) = (line for line in lines if "shiftcal " in line and not line.startswith("#"))
     (arguments,) = commands_in(shlex.split(command))
-    build_parser().parse_args(arguments)
+    build_parser(COMMANDS).parse_args(arguments)
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.name)
@@ -42,4 +43,4 @@ def test_manifests(path: Path) -> None:
         else spec["template"]["spec"]["containers"][0]["command"]
     )
     (arguments,) = commands_in(words)
-    build_parser().parse_args(arguments)
+    build_parser(COMMANDS).parse_args(arguments)

@@ -1,11 +1,15 @@
-"""What CBPE of nannyml says of the monitored streams, chunk by chunk, with its own thresholds.
+"""What CBPE of nannyml and the drift preset of evidently say of the monitored streams, by their own rules.
 
-Run in an environment of its own, where nannyml 0.13.1 is installed, which is told not to report its use:
+Run in an environment of its own, where nannyml 0.13.1, evidently 0.7.23 and a pandas that evidently loads with (below
+3) are installed, which are told not to report their use:
 
-    export NML_DISABLE_USAGE_LOGGING=1
+    export NML_DISABLE_USAGE_LOGGING=1 DO_NOT_TRACK=1
     python benchmarks/monitoring/rivals.py --data FOLDER --out benchmarks/monitoring/rivals.csv
 
-FOLDER has the data sets of nannyml's wheel as <stream>_reference.parquet and <stream>_analysis.parquet.
+FOLDER has the data sets of nannyml's wheel as <stream>_reference.parquet and <stream>_analysis.parquet. CBPE raises
+an alarm where its estimate is beyond three deviations of the reference's own; evidently where at least half of the
+columns have drifted, each by a distance that depends on its kind. It gets inputs and predictions; without labels it
+says nothing of the accuracy.
 """
 
 from __future__ import annotations
@@ -16,8 +20,13 @@ from typing import Any
 
 import nannyml
 import pandas as pd
+from evidently import Dataset, Report
+from evidently.presets import DataDriftPreset
 
 ROWS = 5_000
+# The default of evidently's preset.
+ALARM_SHARE = 0.5
+IGNORED = ("id", "timestamp", "year")
 CARDS = ("highstreet_card", "prepaid_card", "upmarket_card")
 STREAMS: dict[str, dict[str, Any]] = {
     "car_loan": {
@@ -71,8 +80,20 @@ def chunks(folder: Path, name: str, settings: dict[str, Any]) -> pd.DataFrame:
             "cbpe": table["accuracy"]["value"].to_numpy(),
             "cbpe_alarm": table["accuracy"]["alert"].to_numpy(),
             "cbpe_lower": table["accuracy"]["lower_threshold"].to_numpy(),
+            **drift(reference.drop(columns=settings["y_true"]), without_labels),
         }
     )
+
+
+def drift(reference: pd.DataFrame, analysis: pd.DataFrame) -> dict[str, list[float | bool]]:
+    """Of evidently: the share of columns that drifted, and whether that is an alarm."""
+    columns = [name for name in reference.columns if name not in IGNORED]
+    own, shares = Dataset.from_pandas(reference[columns]), []
+    for first in range(0, len(analysis), ROWS):
+        batch = Dataset.from_pandas(analysis[first : first + ROWS][columns])
+        found = Report([DataDriftPreset()]).run(batch, own).dict()["metrics"][0]
+        shares.append(float(found["value"]["share"]))
+    return {"evidently_drifted": shares, "evidently_alarm": [share >= ALARM_SHARE for share in shares]}
 
 
 if __name__ == "__main__":

@@ -93,10 +93,13 @@ def test_labels_of_a_target(encoder: TableEncoder) -> None:
     assert isinstance(some, UnlabelledDomain)
 
 
-def test_whole_numbers_are_labels_and_fractions_are_none() -> None:
+def test_whole_numbers_and_texts_without_blanks_are_labels_and_fractions_are_none() -> None:
     domain = table_domain(FRAME.assign(answer=[1.0, 2.0] * 20), "t", ROLES)
     assert isinstance(domain, LabelledDomain)
     assert domain.classes == (1, 2)
+    texts = table_domain(FRAME.assign(answer=["no", " yes ", "no ", "yes"] * 10), "t", ROLES)
+    assert isinstance(texts, LabelledDomain)
+    assert texts.classes == ("no", "yes")
     with pytest.raises(InvalidInputError, match=r"expected classes in the column of labels 'size', got numbers such"):
         table_domain(FRAME, "t", TableColumns(label="size"))
 

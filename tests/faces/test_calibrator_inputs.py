@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -18,6 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -199,6 +201,24 @@ def test_frames_out_and_logarithms(expected: np.ndarray) -> None:
 def test_no_rows_are_refused(rows: Any) -> None:
     with pytest.raises(InvalidInputError, match="X_target: expected at least one row"):
         ShiftCalibrator(LINEAR, features="none").fit(X, Y, rows)
+
+
+def test_columns_that_the_model_was_fitted_with_or_without_are_named() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["age", "income", "unused"])
+    labels = (frame["age"] > 0).to_numpy()
+    plain = LogisticRegression().fit(frame[["age", "income"]], labels)
+    some = make_column_transformer((StandardScaler(), ["age", "income"]))
+    pipeline = make_pipeline(some, LogisticRegression()).fit(frame, labels)
+    for model, known in ((plain, ["age", "income"]), (pipeline, list(frame))):
+        calibrated = ShiftCalibrator(model)
+        with pytest.raises(
+            InvalidInputError, match=r"X_target: columns are missing .* 'income'.* The table has 'age'"
+        ):
+            calibrated.fit(frame[known], labels, frame[["age"]])
+    with pytest.raises(InvalidInputError, match="leave out columns that the model was fitted without: 'unused'"):
+        ShiftCalibrator(plain).fit(frame, labels, frame)
+    # What a pipeline knows and does not need may be missing.
+    ShiftCalibrator(pipeline, features="none").fit(frame[["age", "income"]], labels, frame[["income", "age"]])
 
 
 def test_predict_before_fit_and_other_columns_are_refused() -> None:

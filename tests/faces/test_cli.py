@@ -19,6 +19,7 @@ from shiftcal.core.folder_lock import LOCK_FILE
 from shiftcal.core.options import option_names
 from shiftcal.data.catalog.registry import CATALOG
 from shiftcal.faces.cli import COMMANDS, main
+from shiftcal.faces.cli.answers import Answer
 from shiftcal.methods import METHODS
 from shiftcal.methods.networks.backbones import BACKBONES
 from shiftcal.metrics import METRICS
@@ -132,11 +133,18 @@ class TestFit:
         assert not {"accuracy", "expected_calibration_error", "set_coverage_90"} & metrics["target"].keys()
         assert metrics["source"]["num_samples"] == 2
 
-    def test_prints_the_metrics_and_where_the_report_is(self, capsys: Capture) -> None:
+    def test_says_what_to_expect_first_and_where_the_report_is_last(self, capsys: Capture) -> None:
+        line = "fit --source pictures --target photos --out picture_run --set epochs=1 --resume"
+        words = succeed(line, capsys).splitlines()
+        assert words[0].startswith("Accuracy to be expected on the target, found without its labels: ")
+        assert words[-1] == "report: picture_run/report.html"
+        assert len(words) <= 4
+        assert "  mean_confidence" in succeed(f"{line} --verbose", capsys)
+
+    def test_without_a_target_nothing_is_expected_of_one(self, capsys: Capture) -> None:
         printed = succeed("fit --source list.txt --out listed --set epochs=1", capsys)
-        assert printed.startswith("source:\n")
-        assert "accuracy" in printed
-        assert printed.endswith("report: listed/report.html\n")
+        assert printed.startswith("No target was given")
+        assert "right on held-out source rows" in printed
 
     def test_resume_of_a_finished_run_repeats_what_it_said(self, capsys: Capture) -> None:
         line = "fit --source source.npz --target target.npz --calibrator temperature --out run --set epochs=2"
@@ -169,7 +177,7 @@ class TestFit:
         assert not Path("stopped.csv").exists()
         assert main(line.split()) == 2
         assert "add --resume" in capsys.readouterr().err
-        assert "accuracy" in succeed(f"{line} --resume", capsys)
+        assert "right on held-out source rows" in succeed(f"{line} --resume", capsys)
 
 
 class TestRun:
@@ -323,6 +331,9 @@ def test_compare_and_report(capsys: Capture) -> None:
     written = {path: path.stat().st_mtime_ns for path in Path("compared/cells").rglob("*.*")}
     assert succeed(line, capsys) == first
     assert {path: path.stat().st_mtime_ns for path in Path("compared/cells").rglob("*.*")} == written
+    rows = json.loads(succeed(f"{line} --json", capsys))["table"]
+    assert [row["method"] for row in rows] == ["drl[ratio_bound=5]", "drl"]
+    assert 0 <= rows[0]["metrics"]["accuracy"]["mean"] <= 1
     assert main(f"{line} --set epochs=2".split()) == 2
     assert "another epochs: 1 then, 2 now" in capsys.readouterr().err
     Path("compared/report.html").unlink()
@@ -387,6 +398,66 @@ class TestHelp:
             main([command, "--help"])
         assert stop.value.code == 0
         assert COMMANDS[command].summary in " ".join(capsys.readouterr().out.split())
+
+
+class TestJson:
+    """`--json` prints one document, of the keys that the command's help names, and nothing else."""
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "fit --source source.npz --target target.npz --calibrator temperature --out run --set epochs=2 --resume",
+            "run run/config.yaml --out run --resume",
+            "predict run --data target.npz --out document.csv",
+            "evaluate run --data target.npz",
+            "estimate run --data inputs.npy",
+            "report run --out document.html",
+            "list methods",
+            "doctor",
+        ],
+    )
+    def test_is_as_documented(self, line: str, capsys: Capture) -> None:
+        found = json.loads(succeed(f"{line} --json", capsys))
+        documented = COMMANDS[line.split()[0]].json
+        if isinstance(found, list):
+            assert {f"[].{key}" for key in found[0]} == {key for key in documented if key.startswith("[].")}
+        elif "METRIC" in documented:
+            assert found.keys() == METRICS.keys()
+        else:
+            assert found.keys() == documented.keys()
+
+    def test_what_a_command_tells_along_the_way_is_no_part_of_it(
+        self, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shiftcal.faces.doctor.examine", lambda: print("on the way") or [])
+        assert main(["doctor", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert json.loads(captured.out) == []
+        assert captured.err == "on the way\n"
+
+    def test_numbers_that_json_does_not_have_are_null(self) -> None:
+        plain = {"a": [float("nan"), np.float64(1.5)], "b": (Path("x"), True, None)}
+        assert json.loads(Answer(plain, "").as_json()) == {"a": [None, 1.5], "b": ["x", True, None]}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fitt", "shiftcal: argument COMMAND: unknown command 'fitt'. Did you mean 'fit'?"),
+        ("--verison", "shiftcal: unknown option '--verison'. Did you mean '--version'?"),
+        ("fit --sorce=a.csv", "shiftcal: unknown option '--sorce'. Did you mean '--source'?"),
+        ("list method", "unknown value 'method'. Did you mean 'methods'?"),
+        ("calibrate --scale percents", "unknown value 'percents'. Did you mean 'percent'?"),
+        ("fit --source a.csv", "shiftcal: the following arguments are required: --out. See `shiftcal fit --help`"),
+    ],
+)
+def test_what_is_unknown_is_told_with_what_may_be_meant(line: str, words: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(line.split())
+    assert stop.value.code == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
 
 
 class TestProcesses:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftcal.faces.cli import labelling, main
+from shiftcal.faces.cli import COMMANDS, labelling, main
 
 Capture = pytest.CaptureFixture[str]
 fitted_plan = labelling._plan
@@ -52,6 +52,7 @@ def test_from_rows_to_label_to_the_accuracy(place: Path, tables: list[pd.DataFra
     assert main([*COMMAND, "--answers", "answers.csv", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     truth = ((target["score"] > 0.5) == target["label"]).mean()
+    assert found.keys() <= COMMANDS["label"].json.keys()
     assert found["num_labels"] == 50
     assert found["low"] < truth < found["high"]
     rows.loc[10, "label"] = np.nan

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shiftcal.faces.cli import main
+from shiftcal.faces.cli import COMMANDS, main
 from shiftcal.faces.monitor import Monitor
 from shiftcal.target.diagnosis import Diagnosis, PriorShift
 from shiftcal.target.performance import Estimate
@@ -80,7 +80,9 @@ def test_seen_batches_are_not_done_again_and_half_a_line_is_cut_off(place: Path,
     assert "2 new batches, 1 with an alarm; 1 seen before" in capsys.readouterr().out
     # The newest batch still has its alarm, were the first word of it lost.
     assert main([*command, "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["batches"] == []
+    found = json.loads(capsys.readouterr().out)
+    assert found.keys() == COMMANDS["monitor"].json.keys()
+    assert found["batches"] == []
     assert Path("state.jsonl").read_text().startswith(whole[:-20].rsplit("\n", 1)[0])
     assert len(Path("state.jsonl").read_text().splitlines()) == 4
     # A file that has grown is another batch of the same name.

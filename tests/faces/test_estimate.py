@@ -43,11 +43,22 @@ def test_a_new_batch_is_judged_without_refitting(classifier: AdaptiveClassifier,
     assert loaded.as_plain() == classifier.estimate(shifted[0]).as_plain()
 
 
+def test_of_the_target_of_training_it_says_what_fit_said(tmp_path: Path) -> None:
+    target = clusters(150, 1, moved=2)[0]
+    fitted = AdaptiveClassifier(epochs=3).fit(*clusters(300, 0), target)
+    fitted.save(tmp_path / "run")
+    for model in (fitted, AdaptiveClassifier.load(tmp_path / "run")):
+        found = model.estimate(target)
+        assert found.accuracy == pytest.approx(fitted.estimated_accuracy_, abs=1e-6)
+        assert found.verdict == fitted.verdict_
+
+
 def test_an_adapted_classifier_is_judged_by_its_reference(tmp_path: Path) -> None:
     images, labels = np.random.default_rng(0).integers(0, 256, (120, 8, 8), dtype=np.uint8), np.arange(120) % 2
     images[labels == 1, :, :4] //= 4
     adapted = AdaptiveClassifier("drst", epochs=2, fallback=False).fit(images, labels, images[:60] // 2)
     adapted.save(tmp_path / "run")
+    assert adapted.estimate(images[:60] // 2).accuracy == pytest.approx(adapted.estimated_accuracy_, abs=1e-6)
     found = AdaptiveClassifier.load(tmp_path / "run").estimate(images[60:] // 2)
     assert found.as_plain() == adapted.estimate(images[60:] // 2).as_plain()
 

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from shiftcal import ShiftCalibrator
 from shiftcal.calibrators.target_scaling import TargetScaling
-from shiftcal.faces.cli import main
+from shiftcal.faces.cli import COMMANDS, main
 
 Capture = pytest.CaptureFixture[str]
 CLASSES = ("cat", "dog", "hen")
@@ -195,6 +195,7 @@ def test_json_report_and_metrics_of_labelled_targets(capsys: Capture) -> None:
     table(TARGET, TARGET_LABELS).to_csv("target.csv", index=False)
     _, printed, _ = calibrate(capsys, "--json --report page.html")
     found = json.loads(printed)
+    assert found.keys() == COMMANDS["calibrate"].json.keys()
     assert found["num_rows"] == 90
     assert found["verdict"].startswith("Accuracy to be expected")
     assert set(found["metrics_by_labels"]) == {"target as given", "target calibrated"}
@@ -202,6 +203,7 @@ def test_json_report_and_metrics_of_labelled_targets(capsys: Capture) -> None:
     assert page.index('class="verdict"') < page.index("Expected on the target") < page.index("<img")
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     _, printed, _ = calibrate(capsys)
+    assert printed.startswith("Accuracy to be expected")
     assert "target calibrated:" in printed
 
 

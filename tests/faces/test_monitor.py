@@ -92,7 +92,7 @@ def test_a_small_drop_that_persists_is_found_over_the_window(
     past = [replace(well, confidence=lower, confidence_p_value=0.1, num_rows=400)] * 20
     assert monitor._accuracy_signs(0.9, (0.8, 0.97), reference["score"].to_numpy()).window_batches == 1
     monitor.history = past
-    confidence = np.maximum(reference["score"], 1 - reference["score"]).to_numpy()
+    confidence = monitor._confidence.calibrated(np.maximum(reference["score"], 1 - reference["score"]).to_numpy())
     signs = monitor._accuracy_signs(0.9, (0.8, 0.97), confidence)
     assert signs.window_batches == 21
     assert signs.confidence_p_value > 0.4

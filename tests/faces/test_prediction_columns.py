@@ -42,7 +42,8 @@ def test_a_single_column_is_for_the_second_of_two_labels() -> None:
         ({"score": [0.5], "a": [1]}, "--label COLUMN"),
         ({"label": [0], "a": [1]}, "expected a column probability_<class>"),
         ({"label": [0, 1, 2], "score": [0.1, 0.2, 0.3]}, "labels of two classes"),
-        ({"label": ["x", "y", None], "score": [0.1, 0.2, 0.3]}, "a label in each row"),
+        ({"label": ["x", "y", None], "score": [0.1, 0.2, 0.3]}, "a label in each row, and 1 of the first 3"),
+        ({"label": ["x", "y", " "], "score": [0.1, 0.2, 0.3]}, "a label in each row, and 1 of the first 3"),
         ({"label": ["x", "z"], "proba_x": [0.1, 0.2], "proba_y": [0.9, 0.8]}, "--columns CLASS=COLUMN"),
     ],
 )

@@ -138,6 +138,22 @@ class TestCommandLine:
         config = RunFolder(place / "run").read_config()
         assert (config["label"], config["id"], config["ignore"]) == ("grower", "bottle", ["hue"])
 
+    def test_a_finished_run_is_known_again_by_its_columns(self, place: Path, capsys: Capture) -> None:
+        command = "fit --source train.csv --target new.parquet --label grower --id bottle --ignore hue --out run"
+        assert main([*command.split(), "--set", "epochs=30", "--resume"]) == 0
+        assert "Columns used: 12 of numbers" in capsys.readouterr().out
+
+    def test_compare_takes_the_same_options(self, place: Path, capsys: Capture) -> None:
+        columns = "--label grower --id bottle --columns alcohol,ash,colour"
+        command = (
+            f"compare --tasks train.csv->labelled.csv.gz --methods source-only --seeds 1 --out compared {columns}"
+        )
+        for _ in range(2):  # what is finished is known again
+            assert main([*command.split(), "--set", "epochs=1", "--json"]) == 0
+            assert len(json.loads(capsys.readouterr().out)["table"]) == 1
+        cell = RunFolder(place / "compared/cells/train.csv--labelled.csv.gz/source-only/seed-0")
+        assert set(cell.read_card()["columns"]) == {"alcohol", "ash", "colour"}
+
     @pytest.mark.filterwarnings("default::shiftcal.core.errors.ShiftcalWarning")
     def test_predict_gives_every_column_back(self, place: Path, capsys: Capture) -> None:
         for out in ("out.csv", "out.parquet"):

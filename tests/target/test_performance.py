@@ -62,3 +62,10 @@ def test_intervals_are_between_the_ends_of_that_of_the_accuracy() -> None:
     alone = expected_performance(given, truth, Diagnosis(0.6, 0.8), ("a", "b", "c"))
     assert alone.metrics["accuracy"].low is None
     assert str(alone.metrics["accuracy"]) == "0.6000"
+
+
+def test_of_one_class_alone_there_is_no_auroc() -> None:
+    row = np.array([[0.01, 0.99]])
+    found = expected_performance(row, row, Diagnosis(0.99, 0.99, half_width=0.5), ("a", "b"))
+    assert "auroc" not in found.metrics
+    assert found.metrics["accuracy"].value == pytest.approx(0.99)

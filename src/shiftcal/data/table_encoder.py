@@ -230,8 +230,8 @@ def check_column(column: str | None, frame: Any, name: str) -> None:
 
 
 def _plain_labels(values: Any, name: str) -> list[Any]:
-    """Labels as Python's own values; whole numbers that are stored as float are whole numbers."""
-    labels = values.astype(object).tolist()
+    """Labels as Python's own values, without blanks around texts; whole numbers stored as float are whole numbers."""
+    labels = [label.strip() if isinstance(label, str) else label for label in values.astype(object).tolist()]
     fractional = next((label for label in labels if isinstance(label, float) and not label.is_integer()), None)
     if fractional is not None:
         raise InvalidInputError(

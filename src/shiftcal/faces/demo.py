@@ -7,14 +7,14 @@ from pathlib import Path
 
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders, run_comparison
 from shiftcal.runs.engines import LocalProcesses
-from shiftcal.runs.reporting import as_text
+from shiftcal.runs.reporting import ComparisonTable
 from shiftcal.runs.tasks import SUITES
 
 METHODS = "source-only,source-only+temperature,calibrated"
 
 
-def run_demo(out: Path, *, num_seeds: int = 3, jobs: int | None = None) -> None:
-    """Compare source-only training, temperature and target scaling on the demo suite; print table and report."""
+def run_demo(out: Path, *, num_seeds: int = 3, jobs: int | None = None) -> ComparisonTable:
+    """Compare source-only training, temperature and target scaling on the demo suite."""
     plan = ComparisonPlan(
         tasks=SUITES["demo"],
         contenders=parse_contenders(METHODS),
@@ -25,6 +25,4 @@ def run_demo(out: Path, *, num_seeds: int = 3, jobs: int | None = None) -> None:
     )
     processes = jobs or min(2, os.cpu_count() or 1)
     print(f"training {METHODS} on {len(plan.tasks)} tasks x {num_seeds} seeds, {processes} at a time", flush=True)
-    table = run_comparison(plan, out, engine=LocalProcesses(processes))
-    print(as_text(table))
-    print(f"\nThe report is {(out / 'report.html').resolve()}")
+    return run_comparison(plan, out, engine=LocalProcesses(processes))

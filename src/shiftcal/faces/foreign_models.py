@@ -28,6 +28,8 @@ from shiftcal.faces.model_outputs import OutputKind
 
 _ROWS_OF_A_MODULE = 256
 _ROWS_OF_OTHERS = 32_768
+# Where fitted models keep the names of their columns: scikit-learn and XGBoost, LightGBM, CatBoost.
+_COLUMN_NAMES = ("feature_names_in_", "feature_name_", "feature_names_")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,31 @@ def unwrapped(model: Any) -> Any:
     if isinstance(model, torch.export.ExportedProgram):
         return model.module()
     return model
+
+
+def check_known_columns(model: Any, inputs: Any, name: str) -> None:
+    """Name columns that a frame lacks, or has beyond those that the model was fitted with.
+
+    To be asked once the model has failed: some need fewer columns than they know, and some do not mind others.
+
+    Raises:
+        InvalidInputError: there are such columns.
+    """
+    plain = unwrapped(model)
+    fitted = next((getattr(plain, each) for each in _COLUMN_NAMES if getattr(plain, each, None) is not None), None)
+    frame = as_frame(inputs)
+    if fitted is None or not hasattr(frame, "columns"):
+        return
+    known, given = (list(map(str, names)) for names in (fitted, frame.columns))
+    missing = [repr(each) for each in known if each not in given]
+    further = [repr(each) for each in given if each not in known]
+    if missing:
+        raise InvalidInputError(
+            f"{name}: columns are missing that the model was fitted with: {', '.join(missing)}. The table has "
+            f"{', '.join(map(repr, given))}."
+        )
+    if further:
+        raise InvalidInputError(f"{name}: leave out columns that the model was fitted without: {', '.join(further)}")
 
 
 def classes_of(model: Any, num_columns: int, labels: Sequence[Any], named: Sequence[str] | None = None) -> np.ndarray:

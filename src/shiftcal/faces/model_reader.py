@@ -14,7 +14,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.arrays import plain_labels
 from shiftcal.data.row_batches import RowNumbers, known_num_rows, row_batches
-from shiftcal.faces.foreign_models import ForeignModel, foreign_model
+from shiftcal.faces.foreign_models import ForeignModel, check_known_columns, foreign_model
 from shiftcal.faces.model_features import Features, features_seen, numeric_columns
 from shiftcal.faces.model_outputs import named_columns, plain_outputs
 from shiftcal.target.feature_map import FeatureTable
@@ -57,6 +57,7 @@ class ModelReader:
     """Asks one model."""
 
     def __init__(self, model: Any, features: Features) -> None:
+        self._given = model
         self.model: ForeignModel = foreign_model(model)
         self._features = features
         self._looked_at: str | None = None
@@ -68,7 +69,8 @@ class ModelReader:
         """What the model says, batch by batch.
 
         Raises:
-            InvalidInputError: no rows, or outputs that are none. What the model itself raises is not held back.
+            InvalidInputError: no rows, outputs that are none, or columns that the model does not know. What else the
+                model raises is not held back.
         """
         total = known_num_rows(values) if chosen is None else len(chosen)
         if total == 0:
@@ -81,6 +83,7 @@ class ModelReader:
                 except InvalidInputError:
                     raise
                 except Exception as error:
+                    check_known_columns(self._given, batch.inputs, name)
                     error.add_note(f"{name}: so the model failed when asked about {_span(batch.rows)}")
                     raise
                 self._class_names = self._class_names or named_columns(outputs)

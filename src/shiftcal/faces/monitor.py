@@ -27,9 +27,12 @@ from shiftcal.target.alarms import SIGNALS, AccuracySigns, AlarmRule
 from shiftcal.target.batch_status import BatchStatus, Signal
 from shiftcal.target.column_encoding import ColumnEncoder
 from shiftcal.target.confidence_drop import ConfidenceReference
+from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.drift import Column, ReferenceColumns
 from shiftcal.target.feature_map import FeatureTable
 from shiftcal.target.performance import Estimate
+from shiftcal.target.right_probability import FEWEST_ROWS as FEWEST_ROWS_OF_REFERENCE
+from shiftcal.target.right_probability import RightProbability
 from shiftcal.target.sampling import sampled_rows
 
 # Rows that the accuracy of a batch is estimated from, and reference rows that it is held against: more would only
@@ -117,11 +120,13 @@ class Monitor:
             )
         probabilities = torch.softmax(logits, dim=-1).numpy()
         columns = self._columns_of(X, features)
-        found = self._estimate(logits, self._structure_of(features, columns))
-        interval, prior = found.interval, found.diagnosis.prior_shift
+        structure = self._structure_of(features, columns)
+        calibrated = self._confidence.calibrated(probabilities.max(axis=1))
+        found = self._expected(self._estimate(logits, structure).diagnosis, calibrated, structure)
+        interval, prior = found.interval, found.prior_shift
         assert interval is not None
         assert prior is not None
-        signs = self._accuracy_signs(found.accuracy, interval, probabilities.max(axis=1))
+        signs = self._accuracy_signs(found.accuracy, interval, calibrated)
         drift = self._reference_columns.drift(with_outputs(columns, probabilities, self.classes_))
         status = BatchStatus(
             time=str(len(self.history) + 1 if time is None else time),
@@ -133,7 +138,7 @@ class Monitor:
             confidence_p_value=signs.confidence_p_value,
             window_p_value=signs.window_p_value,
             shifted_share=found.shifted_share,
-            kind_of_shift=found.kind_of_shift,
+            kind_of_shift=found.kind_of_shift(),
             class_frequencies=prior.frequencies,
             prior_distance=prior.distance,
             drift=drift,
@@ -163,6 +168,11 @@ class Monitor:
         self._confidence = ConfidenceReference(probabilities.max(axis=1), right)
         rows = sampled_rows(len(logits), _MOST_REFERENCE_ROWS)
         structure = self._structure_of(features, own)
+        self._right = RightProbability(
+            self._confidence.calibrated(probabilities[rows].max(axis=1)),
+            right[rows],
+            None if structure is None else structure[rows],
+        )
         self._source = _outputs(logits, structure, rows)
         self._source_labels = torch.from_numpy(codes[rows])
 
@@ -200,18 +210,33 @@ class Monitor:
         scaling = TargetScaling(use_features=structure is not None)
         return estimate_performance(data, target, scaling, tuple(self.classes_.tolist()))
 
+    def _expected(
+        self, found: Diagnosis, calibrated: NDArray[np.float64], structure: NDArray[np.float64] | None
+    ) -> Diagnosis:
+        """The estimate, brought to what a large reference says of rows of such confidence and inputs.
+
+        It stands as far as the classes form clusters, which speak for themselves, and where other class frequencies
+        explain the shift, under which confidence means something else.
+        """
+        assert found.prior_shift is not None
+        if found.prior_shift.explains or len(self._source_labels) < FEWEST_ROWS_OF_REFERENCE:
+            return found
+        by_reference = float(self._right.of(calibrated, structure).mean())
+        reliability = found.cluster_reliability
+        return found.moved_to(reliability * found.accuracy + (1 - reliability) * by_reference)
+
     def _accuracy_signs(
-        self, accuracy: float, interval: tuple[float, float], confidence: NDArray[np.float64]
+        self, accuracy: float, interval: tuple[float, float], calibrated: NDArray[np.float64]
     ) -> AccuracySigns:
-        mean = float(self._confidence.calibrated(confidence).mean())
-        batches = [(mean, len(confidence)), *self._window_batches()]
+        mean = float(calibrated.mean())
+        batches = [(mean, len(calibrated)), *self._window_batches()]
         num_rows = sum(rows for _, rows in batches)
         return AccuracySigns(
             accuracy,
             *interval,
             reference_accuracy=self.reference_accuracy_,
             confidence=mean,
-            confidence_p_value=self._confidence.drop_p_value(mean, len(confidence)),
+            confidence_p_value=self._confidence.drop_p_value(mean, len(calibrated)),
             window_p_value=self._confidence.drop_p_value(sum(m * rows for m, rows in batches) / num_rows, num_rows),
             window_batches=len(batches),
         )

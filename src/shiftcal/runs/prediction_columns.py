@@ -111,8 +111,14 @@ def find_columns(table: pd.DataFrame, choice: ColumnChoice, where: str) -> Predi
     label = choice.label if choice.label is not None else _guessed_label(names)
     if label is not None and label not in names:
         raise InvalidInputError(f"{where}: expected a column of labels {label!r}, got {names}")
-    if label is not None and table[label].isna().any():
-        raise InvalidInputError(f"{where}: column {label!r}: expected a label in each row")
+    missing = 0 if label is None else int((table[label].isna() | (table[label].astype(str).str.strip() == "")).sum())
+    if missing == len(table):  # an empty column is as good as none
+        label = None
+    elif missing:
+        raise InvalidInputError(
+            f"{where}: column {label!r}: expected a label in each row, and {missing} of the first {len(table)} are "
+            "missing; remove those rows"
+        )
     labels = [] if label is None else sorted({_plain(value) for value in table[label].astype(str)})
     if choice.columns is not None:
         classes, columns = _chosen_columns(choice.columns, labels, names, where)

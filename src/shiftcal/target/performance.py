@@ -118,6 +118,8 @@ def expected_performance(
     )
     metrics = {}
     for name, value in found.items():
+        if any(name not in bound for bound in bounds):
+            continue  # of one class alone, at an end of the interval
         low, high = (None, None) if not bounds else sorted(bound[name] for bound in bounds)
         metrics[name] = Expected(value, low, high)
     confusion = confusion_matrix(with_accuracy(calibrated, predicted, diagnosis.accuracy), predicted)
@@ -151,7 +153,10 @@ def confusion_matrix(probabilities: _FloatArray, predicted: NDArray[np.int64]) -
 
 
 def expected_metrics(given: _FloatArray, truth: _FloatArray) -> dict[str, float]:
-    """Metrics of probabilities (N, C), over labels that are drawn from others (N, C)."""
+    """Metrics of probabilities (N, C), over labels that are drawn from others (N, C).
+
+    AUROC and average precision are those of two classes that both occur.
+    """
     confusion = confusion_matrix(truth, given.argmax(axis=1))
     hits, of_class, of_prediction = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
     occurs = of_class > _LEAST
@@ -163,7 +168,7 @@ def expected_metrics(given: _FloatArray, truth: _FloatArray) -> dict[str, float]
         "brier_score": (given**2).sum(axis=1).mean() + 1 - 2 * (truth * given).sum(axis=1).mean(),
         "negative_log_likelihood": -(truth * np.log(given.clip(_LEAST))).sum(axis=1).mean(),
     }
-    if given.shape[1] == 2:
+    if given.shape[1] == 2 and occurs.all():
         labels = np.repeat([0, 1], len(given))
         scores, weights = np.tile(given[:, 1], 2), truth.T.ravel()
         found["auroc"] = roc_auc_score(labels, scores, sample_weight=weights)

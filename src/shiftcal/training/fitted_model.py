@@ -100,7 +100,10 @@ class FittedModel:
         return self.conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage)
 
     def estimate(self, inputs: Inputs) -> Estimate:
-        """What to expect of the model on rows without labels.
+        """What to expect of the model on rows without labels: for the target of training, what was expected there.
+
+        Where more than 2,000 source rows were looked at in training, a sample of them is kept, and the two may differ
+        a little.
 
         Raises:
             InvalidInputError: no source data was held out.
@@ -110,26 +113,23 @@ class FittedModel:
                 "an estimate needs held-out source data, and there is none; give more data or a larger "
                 "validation_fraction"
             )
-        given = self._network_inputs(inputs)
+        num_rows = len(inputs)
+        given = self._network_inputs(inputs.subset(sampled_rows(num_rows)))
         if isinstance(given, ExtractedInputs):  # which are asked for twice
             given = ArrayInputs(given.fetch(np.arange(len(given), dtype=np.int64)))
         said = self._outputs(given, keep_inputs=True)
-        judged = None
-        if self.held_out.judged is not None:
-            judged = Judged((), self.held_out.judged, self._judged_outputs(given))
-        data = CalibrationData(
-            held_out=self.held_out.outputs,
-            held_out_labels=self.held_out.labels,
-            target=said._replace(features=said.structure, inputs=None),
+        data = self.held_out.compared_with(
+            said._replace(features=said.structure, inputs=None),
+            None if self.held_out.judged is None else self._judged_outputs(given),
             num_classes=len(self.classes),
-            judged=judged,
             before_adaptation=self.recipe.method.before_adaptation(self.network),
             predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
         )
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
         checks = self.held_out.input_checks(inputs)
-        return estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes, inputs=checks)
+        found = estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes, inputs=checks)
+        return replace(found, num_rows=num_rows)
 
     def with_calibrator(
         self,

@@ -97,7 +97,9 @@ def decisive(plain: Mapping[str, Any]) -> dict[str, Any]:
     flat = {key: value for key, value in plain.items() if key not in _OPTION_KEYS}
     for key in _OPTION_KEYS:
         flat |= {f"{key}.{name}": value for name, value in plain.get(key, {}).items()}
-    return {key: value for key, value in flat.items() if key not in _WITHOUT_INFLUENCE}
+    # Files know lists alone.
+    plain_values = {key: list(value) if isinstance(value, tuple) else value for key, value in flat.items()}
+    return {key: value for key, value in plain_values.items() if key not in _WITHOUT_INFLUENCE}
 
 
 def _check_freezing(backbone: BackboneSpec, freeze_backbone: bool) -> None:

@@ -2,52 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 
-from shiftcal import __version__
 from shiftcal.core.errors import ShiftcalError, TrainingInterrupted
-from shiftcal.faces.cli.comparisons import (
-    compare_command,
-    declare_compare,
-    declare_list,
-    declare_report,
-    declare_reproduce,
-    list_command,
-    report_command,
-    reproduce_command,
-)
-from shiftcal.faces.cli.labelling import declare_label, label_command
-from shiftcal.faces.cli.monitoring import declare_monitor, monitor_command
-from shiftcal.faces.cli.predictions import (
-    calibrate_command,
-    declare_calibrate,
-    declare_estimate,
-    declare_evaluate,
-    declare_predict,
-    estimate_command,
-    evaluate_command,
-    predict_command,
-)
-from shiftcal.faces.cli.runs import (
-    declare_demo,
-    declare_fit,
-    declare_run,
-    demo_command,
-    fit_command,
-    run_command,
-)
-from shiftcal.faces.cli.setup import (
-    cache_command,
-    completion_command,
-    declare_cache,
-    declare_completion,
-    declare_doctor,
-    doctor_command,
-)
+from shiftcal.faces.cli import comparisons, labelling, monitoring, predictions, runs, setup
+from shiftcal.faces.cli.answers import Answer
+from shiftcal.faces.cli.parsing import Command, build_parser
 
 _INPUT_ERROR = 2
 _INTERRUPTED = 130
@@ -55,12 +18,16 @@ _INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, or its own; 2 for an error of the input, 130 if interrupted."""
-    parser = build_parser()
-    parsed = parser.parse_args(arguments)
+    parsed = build_parser(COMMANDS).parse_args(arguments)
+    as_json = getattr(parsed, "json", False)
     try:
         with warnings.catch_warnings():  # shown as a sentence, without the line of code that they come from
             warnings.showwarning = lambda message, *_, **__: print(f"shiftcal: {message}", file=sys.stderr)
-            code: int | None = parsed.run(parsed)
+            # What is told along the way, by us or by a model of the user's, is no part of a document.
+            with redirect_stdout(sys.stderr) if as_json else nullcontext():
+                answer: Answer | None = parsed.run(parsed)
+        if answer is not None:
+            print(answer.as_json() if as_json else answer.text, flush=True)
     except TrainingInterrupted as interruption:
         again = "with --resume " if hasattr(parsed, "resume") else ""
         print(f"\nshiftcal: {interruption}; the state is saved, the same command {again}goes on", file=sys.stderr)
@@ -77,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # of a path that no file can have, that may not be looked at, on a disk that fails
         print(f"shiftcal: {_printable(error)}", file=sys.stderr)
         return _INPUT_ERROR
-    return code or 0
+    return 0 if answer is None else answer.exit_code
 
 
 def _printable(error: Exception) -> str:
@@ -85,119 +52,116 @@ def _printable(error: Exception) -> str:
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in str(error))
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
-    parser = argparse.ArgumentParser(
-        prog="shiftcal",
-        description="Classifiers whose probabilities can be trusted on data unlike their training data.",
-    )
-    parser.add_argument("--version", action="version", version=f"shiftcal {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, command in COMMANDS.items():
-        epilog = f"example:\n  {command.example}" if command.example else None
-        subparser = commands.add_parser(
-            name,
-            help=command.summary,
-            description=command.summary,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.declare(subparser)
-        subparser.set_defaults(run=command.run)
-    return parser
-
-
-class Command(NamedTuple):
-    """An entry of the table of commands."""
-
-    summary: str
-    declare: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int | None]
-    """Gives an exit code, where there is more to say than that it went well."""
-    example: str = ""
-    """A line that works, or would with the reader's own data."""
-
-
 COMMANDS: dict[str, Command] = {
     "demo": Command(
-        "compare three methods on digits that ship inside packages, and write a report", declare_demo, demo_command
+        "compare three methods on digits that ship inside packages, and write a report",
+        runs.declare_demo,
+        runs.demo_command,
+        "shiftcal demo --out demo-results",
+        comparisons.COMPARISON_JSON,
     ),
     "fit": Command(
-        "train on labelled source and unlabelled target data",
-        declare_fit,
-        fit_command,
-        "shiftcal fit --source digits/mnist --target digits/uci --out runs/first",
+        "train on labelled source and unlabelled target data, and say what to expect on the target",
+        runs.declare_fit,
+        runs.fit_command,
+        "shiftcal fit --source train.csv --target new.csv --label income --out runs/first",
+        runs.RUN_JSON,
     ),
     "run": Command(
         "the same, by a configuration file",
-        declare_run,
-        run_command,
+        runs.declare_run,
+        runs.run_command,
         "shiftcal run runs/first/config.yaml --out runs/again",
+        runs.RUN_JSON,
     ),
     "predict": Command(
         "probabilities and density ratios for new data",
-        declare_predict,
-        predict_command,
+        predictions.declare_predict,
+        predictions.predict_command,
         "shiftcal predict runs/first --data digits/uci --out predictions.csv",
+        predictions.PREDICTION_JSON,
     ),
     "calibrate": Command(
         "trustworthy probabilities on a target, from a trained model's predictions",
-        declare_calibrate,
-        calibrate_command,
+        predictions.declare_calibrate,
+        predictions.calibrate_command,
         "shiftcal calibrate --source validation.csv --target new.csv --out calibrated.csv",
+        predictions.CALIBRATION_JSON,
     ),
     "estimate": Command(
         "accuracy and other metrics to expect on data without labels, with intervals",
-        declare_estimate,
-        estimate_command,
+        predictions.declare_estimate,
+        predictions.estimate_command,
         "shiftcal estimate runs/first --data digits/uci",
+        predictions.ESTIMATE_JSON,
     ),
     "monitor": Command(
         "a deployed model's batches against a reference: accuracy, drift, alarms (exit code 1)",
-        declare_monitor,
-        monitor_command,
+        monitoring.declare_monitor,
+        monitoring.monitor_command,
+        "shiftcal monitor --reference held_out.csv --batches days/ --state monitor.jsonl --report monitor.html",
+        monitoring.MONITOR_JSON,
     ),
     "label": Command(
         "which rows to label, and the accuracy on all rows from the few labels that came back",
-        declare_label,
-        label_command,
+        labelling.declare_label,
+        labelling.label_command,
+        "shiftcal label --reference held_out.csv --target today.csv --budget 100 --out to_label.csv",
+        labelling.LABEL_JSON,
     ),
     "evaluate": Command(
         "metrics on labelled data",
-        declare_evaluate,
-        evaluate_command,
+        predictions.declare_evaluate,
+        predictions.evaluate_command,
         "shiftcal evaluate runs/first --data digits/uci",
+        predictions.EVALUATION_JSON,
     ),
     "compare": Command(
         "methods x tasks x seeds on equal terms",
-        declare_compare,
-        compare_command,
+        comparisons.declare_compare,
+        comparisons.compare_command,
         "shiftcal compare --tasks demo --methods calibrated,adapted,mcc+target-scaling --out comparison",
+        comparisons.COMPARISON_JSON,
     ),
     "reproduce": Command(
         "a table or figure of the paper, by one command",
-        declare_reproduce,
-        reproduce_command,
+        comparisons.declare_reproduce,
+        comparisons.reproduce_command,
         "shiftcal reproduce gaussian",
+        comparisons.REPRODUCTION_JSON,
     ),
     "report": Command(
         "make the report of runs or of a comparison again",
-        declare_report,
-        report_command,
+        comparisons.declare_report,
+        comparisons.report_command,
         "shiftcal report runs/first",
+        comparisons.REPORT_JSON,
     ),
-    "list": Command("what there is to choose from", declare_list, list_command, "shiftcal list methods --long"),
+    "list": Command(
+        "what there is to choose from",
+        comparisons.declare_list,
+        comparisons.list_command,
+        "shiftcal list methods --long",
+        comparisons.LIST_JSON,
+    ),
+    "doctor": Command(
+        "look at the installation, the machine and the data",
+        setup.declare_doctor,
+        setup.doctor_command,
+        "shiftcal doctor",
+        setup.DOCTOR_JSON,
+    ),
     "cache": Command(
         "features of frozen backbones that are kept on the disk: where, how much, and how to be rid of them",
-        declare_cache,
-        cache_command,
+        setup.declare_cache,
+        setup.cache_command,
         "shiftcal cache --clear",
+        setup.CACHE_JSON,
     ),
-    "doctor": Command("look at the installation, the machine and the data", declare_doctor, doctor_command),
     "completion": Command(
         "a script that completes commands in your shell",
-        declare_completion,
-        completion_command,
+        setup.declare_completion,
+        setup.completion_command,
         "shiftcal completion bash > ~/.local/share/bash-completion/completions/shiftcal",
     ),
 }

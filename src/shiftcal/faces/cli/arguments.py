@@ -1,11 +1,14 @@
-"""Arguments that several commands share, and how numbers are printed."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shiftcal.data.table_encoder import TableColumns
 
 SPEC_HELP = (
     "a folder, an image list, shards (.tar, .parquet), a table (.csv, .parquet, ...), an npz/npy file or a catalog "
@@ -65,6 +68,16 @@ def declare_backbone(parser: argparse.ArgumentParser, words: str) -> None:
     )
 
 
+def table_columns(arguments: argparse.Namespace) -> TableColumns:
+    """What these options say."""
+    from shiftcal.data.table_encoder import TableColumns
+
+    of_source = {name: getattr(arguments, name, None) for name in ("ignore", "columns")}
+    return TableColumns(
+        label=arguments.label, id=arguments.id, ignore=of_source["ignore"] or (), columns=of_source["columns"]
+    )
+
+
 def declare_learning_curve(parser: argparse.ArgumentParser) -> None:
     """`--learning-curve`."""
     parser.add_argument(
@@ -77,11 +90,6 @@ def declare_learning_curve(parser: argparse.ArgumentParser) -> None:
 def declare_download(parser: argparse.ArgumentParser) -> None:
     """`--download`."""
     parser.add_argument("--download", action="store_true", help="fetch catalog data sets that are absent")
-
-
-def declare_json(parser: argparse.ArgumentParser) -> None:
-    """`--json`."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
 
 
 def declare_engine(parser: argparse.ArgumentParser, work: str) -> None:
@@ -115,13 +123,3 @@ def positive(text: str) -> int:
             f"expected a whole number of at least 1 and at most {_MOST:,}, got {text[:50]}"
         )
     return value
-
-
-def print_metrics(metrics: object) -> None:
-    """Numbers by domain and name, one in a line."""
-    assert isinstance(metrics, dict)
-    for domain, numbers in metrics.items():
-        print(f"{domain}:")
-        for name, value in numbers.items():
-            written = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value).lower()
-            print(f"  {name:<32}{written}")

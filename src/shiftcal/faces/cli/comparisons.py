@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from shiftcal.faces.cli.answers import Answer
 from shiftcal.faces.cli.arguments import (
     declare_backbone,
     declare_download,
     declare_engine,
-    declare_json,
     declare_learning_curve,
     declare_settings,
+    declare_table_columns,
     positive,
+    table_columns,
 )
+
+if TYPE_CHECKING:
+    from shiftcal.runs.reporting import ComparisonTable
 
 
 def declare_compare(parser: argparse.ArgumentParser) -> None:
@@ -35,17 +40,25 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
     )
     declare_backbone(parser, "the same for every method; see `shiftcal list backbones`")
     parser.add_argument("--image-size", type=positive, help="side that images are brought to")
+    declare_table_columns(parser, of_source=True)
     declare_engine(parser, "trains")
     declare_settings(parser, "every method")
     declare_learning_curve(parser)
     declare_download(parser)
 
 
-def compare_command(arguments: argparse.Namespace) -> None:
+COMPARISON_JSON = {
+    "table": "[{task, method, metrics: {NAME: {mean, spread, num_seeds, best}}}]; over all tasks first",
+    "results": "file with every task, method and seed",
+    "report": "the page",
+}
+"""Of `compare` and `demo`."""
+
+
+def compare_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal compare`."""
     from shiftcal.runs.comparison import ComparisonPlan, parse_contenders, run_comparison
     from shiftcal.runs.engines import find_engine
-    from shiftcal.runs.reporting import as_text
     from shiftcal.runs.tasks import parse_tasks
 
     engine = find_engine(arguments.engine, arguments.jobs)
@@ -56,12 +69,33 @@ def compare_command(arguments: argparse.Namespace) -> None:
         backbone=arguments.backbone,
         freeze_backbone=arguments.freeze_backbone,
         image_size=arguments.image_size,
+        table=table_columns(arguments),
         settings=tuple(arguments.set),
         download=arguments.download,
     )
     table = run_comparison(plan, arguments.out, engine=engine, learning_curves=arguments.learning_curve)
-    print(as_text(table))
-    print(f"report: {arguments.out / 'report.html'}")
+    return comparison_answer(table, arguments.out)
+
+
+def comparison_answer(table: ComparisonTable, folder: Path) -> Answer:
+    """Of a finished comparison."""
+    from shiftcal.runs.reporting import as_text
+
+    report = folder / "report.html"
+    rows = [
+        {
+            "task": block.task,
+            "method": method,
+            "metrics": {
+                metric.column: None if entry is None else asdict(entry)
+                for metric, entry in zip(table.metrics, row, strict=True)
+            },
+        }
+        for block in table.blocks
+        for method, row in zip(table.methods, block.rows, strict=True)
+    ]
+    plain = {"table": rows, "results": str(folder / "results.csv"), "report": str(report)}
+    return Answer(plain, f"{as_text(table)}\nreport: {report}")
 
 
 def declare_reproduce(parser: argparse.ArgumentParser) -> None:
@@ -77,15 +111,18 @@ def declare_reproduce(parser: argparse.ArgumentParser) -> None:
     declare_engine(parser, "trains")
 
 
-def reproduce_command(arguments: argparse.Namespace) -> None:
+REPRODUCTION_JSON = {"page": "file of the page", "text": "what it says (Markdown)"}
+
+
+def reproduce_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal reproduce`."""
     from shiftcal.runs.engines import find_engine
     from shiftcal.runs.reproduction import find_reproduction, reproduce
 
     found, engine = find_reproduction(arguments.name), find_engine(arguments.engine, arguments.jobs)
     page = reproduce(found, arguments.scale, arguments.out, num_seeds=arguments.seeds, engine=engine)
-    print(page.read_text(encoding="utf-8"))
-    print(f"page: {page}")
+    text = page.read_text(encoding="utf-8")
+    return Answer({"page": str(page), "text": text}, f"{text}\npage: {page}")
 
 
 def declare_report(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +131,10 @@ def declare_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="default: report.html in the (first) folder")
 
 
-def report_command(arguments: argparse.Namespace) -> None:
+REPORT_JSON = {"report": "the page"}
+
+
+def report_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal report`."""
     from shiftcal.runs.comparison import find_cells, write_tables
     from shiftcal.runs.experiment import read_contents
@@ -111,7 +151,7 @@ def report_command(arguments: argparse.Namespace) -> None:
         if len({run.name for run in runs}) < len(runs):
             runs = [replace(run, name=str(folder)) for run, folder in zip(runs, arguments.folders, strict=True)]
         write_report(runs, path, title=" and ".join(str(folder) for folder in arguments.folders))
-    print(f"report: {path}")
+    return Answer({"report": str(path)}, f"report: {path}")
 
 
 _LISTED = (
@@ -132,24 +172,28 @@ def declare_list(parser: argparse.ArgumentParser) -> None:
     """Arguments of `list`."""
     parser.add_argument("what", nargs="?", choices=_LISTED, help="default: how many there are of each")
     parser.add_argument("--long", action="store_true", help="with all options, and the tasks of each suite")
-    declare_json(parser)
 
 
-def list_command(arguments: argparse.Namespace) -> None:
+LIST_JSON = {
+    "[].name": "of something that can be chosen",
+    "[].text": "what it is",
+    "[].details": "its options or parts, a line each",
+    "KIND": "without a kind to list: how many there are of each, {KIND: number}",
+}
+
+
+def list_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal list`."""
     from shiftcal.faces import listings
 
     if arguments.what is None:
         counts = {what: len(getattr(listings, what)()) for what in _LISTED}
-        lines = [f"{what:<16}{count}" for what, count in counts.items()]
-        print(json.dumps(counts) if arguments.json else "\n".join(lines))
-        return
+        return Answer(counts, "\n".join(f"{what:<16}{count}" for what, count in counts.items()))
     entries: list[listings.Entry] = getattr(listings, arguments.what)()
-    if arguments.json:
-        print(json.dumps([entry._asdict() for entry in entries], indent=1, ensure_ascii=False))
-        return
+    lines = []
     for entry in entries:
-        print(f"{entry.name:<32} {entry.text}")
+        lines.append(f"{entry.name:<32} {entry.text}")
         # Options of training are all that there is to say of it.
-        for detail in entry.details if arguments.long or arguments.what == "training" else ():
-            print(f"    {detail}")
+        if arguments.long or arguments.what == "training":
+            lines.extend(f"    {detail}" for detail in entry.details)
+    return Answer([entry._asdict() for entry in entries], "\n".join(lines))

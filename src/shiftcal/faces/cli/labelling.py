@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.faces.cli.answers import Answer
 from shiftcal.faces.cli.arguments import positive
 from shiftcal.faces.cli.monitoring import declare_tables, told_roles
 
@@ -33,7 +33,19 @@ def declare_label(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the ranking; default: 0")
 
 
-def label_command(arguments: argparse.Namespace) -> None:
+LABEL_JSON = {
+    "rows": "with --out: numbers of the rows to label, from 1, the most telling first",
+    "file": "with --out: where they were written",
+    "accuracy": "with --answers: of the model on all rows",
+    "low": "of its interval",
+    "high": "of its interval",
+    "level": "with which the interval holds the accuracy",
+    "num_labels": "that came back",
+    "num_rows": "of the target",
+}
+
+
+def label_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal label`."""
     from shiftcal.data.table_files import read_table_file
 
@@ -44,17 +56,14 @@ def label_command(arguments: argparse.Namespace) -> None:
     plan = _plan(reference, target, roles, arguments.seed)
     if arguments.answers is not None:
         found = plan.estimate(_answers(read_table_file(arguments.answers), plan, roles))
-        print(json.dumps(asdict(found), indent=2) if arguments.json else found)
-        return
+        return Answer(asdict(found), str(found))
     rows = plan.order[: arguments.budget]
     _write(target, rows, roles.label, arguments.out)
-    if arguments.json:
-        print(json.dumps({"rows": (rows + 1).tolist(), "file": str(arguments.out)}, indent=2))
-    else:
-        print(
-            f"{len(rows)} rows to label: {arguments.out}. Fill in the column {roles.label!r} from the top, as far as "
-            "you get, and give the file as --answers."
-        )
+    return Answer(
+        {"rows": (rows + 1).tolist(), "file": str(arguments.out)},
+        f"{len(rows)} rows to label: {arguments.out}. Fill in the column {roles.label!r} from the top, as far as you "
+        "get, and give the file as --answers.",
+    )
 
 
 def _plan(reference: Any, target: Any, roles: TableRoles, seed: int) -> LabelPlan:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftcal.faces.batches import PERIODS
+from shiftcal.faces.cli.answers import Answer
 from shiftcal.faces.cli.arguments import declare_names, positive
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def declare_tables(parser: argparse.ArgumentParser) -> None:
     )
     declare_names(parser, "--features", "columns to watch; default: all others")
     declare_names(parser, "--ignore", "columns that are no features", default=())
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def declare_monitor(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +61,16 @@ def declare_monitor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batches-per-year", type=float, default=365.0, metavar="X", help="default: 365, one a day")
 
 
-def monitor_command(arguments: argparse.Namespace) -> int:
+MONITOR_JSON = {
+    "alarm": "whether a batch of this call or the newest on record has one",
+    "reference_accuracy": "of the model on the reference",
+    "classes": "in the order of class_frequencies",
+    "batches": "[{time, num_rows, accuracy, low, high, confidence, shifted_share, kind_of_shift, class_frequencies,\n"
+    "  drift: [{name, kind, distance, p_value, corrected}], alarms: [{signal, words}], alarm, true_accuracy, ...}]",
+}
+
+
+def monitor_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal monitor`: 0, or 1 if a batch of this call or the newest on record has an alarm."""
     from shiftcal.core.files import check_writable_folder
     from shiftcal.core.progress import progress_bar
@@ -105,28 +113,32 @@ def monitor_command(arguments: argparse.Namespace) -> int:
         status = monitor.update(frame, time=batch.name, y=_labels(frame, roles.label))
         log.append(status, batch.state)
         new.append(status)
-        if not arguments.json:
-            print(status, flush=True)
+        print(status, flush=True)
     if arguments.report is not None:
         write_monitor_page(log.statuses, card, arguments.report, title=f"Monitor of {arguments.reference.stem}")
     return _concluded(arguments, log, new, num_seen=len(batches) - len(unseen))
 
 
-def _concluded(arguments: argparse.Namespace, log: MonitorLog, new: Sequence[BatchStatus], *, num_seen: int) -> int:
+def _concluded(
+    arguments: argparse.Namespace, log: MonitorLog, new: Sequence[BatchStatus], *, num_seen: int
+) -> Answer:
     has_alarm = any(status.alarm for status in (*new, *log.statuses[-1:]))
-    if arguments.json:
-        found = {"alarm": has_alarm, "reference_accuracy": log.reference.accuracy, "classes": log.reference.classes}
-        print(json.dumps({**found, "batches": [status.as_plain() for status in new]}, indent=2))
-    else:
-        alarms = sum(status.alarm for status in new)
-        print(
-            f"{len(new)} new batches, {alarms} with an alarm; {num_seen} seen before; accuracy on the reference: "
-            f"{log.reference.accuracy:.1%}"
-            + ("; the newest batch on record has an alarm" if has_alarm and not alarms else "")
-        )
-        if arguments.report is not None:
-            print(f"report: {arguments.report}")
-    return _ALARM if has_alarm else 0
+    alarms = sum(status.alarm for status in new)
+    text = (
+        f"{len(new)} new batches, {alarms} with an alarm; {num_seen} seen before; accuracy on the reference: "
+        f"{log.reference.accuracy:.1%}"
+    )
+    if has_alarm and not alarms:
+        text += "; the newest batch on record has an alarm"
+    if arguments.report is not None:
+        text += f"\nreport: {arguments.report}"
+    plain = {
+        "alarm": has_alarm,
+        "reference_accuracy": log.reference.accuracy,
+        "classes": log.reference.classes,
+        "batches": [status.as_plain() for status in new],
+    }
+    return Answer(plain, text, _ALARM if has_alarm else 0)
 
 
 def told_roles(arguments: argparse.Namespace, reference: Any) -> TableRoles:

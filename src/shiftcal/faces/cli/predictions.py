@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.faces.cli.answers import Answer, metrics_text
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_download,
     declare_engine,
     declare_table_columns,
     files_of_spec,
-    print_metrics,
+    table_columns,
 )
 
 if TYPE_CHECKING:
@@ -50,44 +50,54 @@ def _declare_many_files(parser: argparse.ArgumentParser, work: str, formats: tup
     declare_engine(parser, work)
 
 
-def predict_command(arguments: argparse.Namespace) -> None:
+PREDICTION_JSON = {
+    "predictions": "the file, or the folder of many",
+    "num_rows": "in all",
+    "num_files": "of results",
+}
+"""Of `predict`, and of `calibrate --targets`."""
+
+
+def predict_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal predict`."""
     from shiftcal.core.files import check_not_an_input, check_writable_folder
-    from shiftcal.data.table_encoder import TableColumns
     from shiftcal.runs.file_predictions import predict_file
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.many_files import checksum
     from shiftcal.runs.prediction_tables import check_export_path
 
-    table = TableColumns(label=arguments.label, id=arguments.id)
+    table = table_columns(arguments)
     if arguments.files is not None:
         made_by = f"{checksum(RunFolder(arguments.run_folder).checkpoint)} {table}"
-        _do_many_files(partial(predict_file, arguments.run_folder, table), arguments.files, made_by, arguments)
-        return
+        return _do_many_files(partial(predict_file, arguments.run_folder, table), arguments.files, made_by, arguments)
     check_export_path(arguments.out)
     check_not_an_input(arguments.out, [*files_of_spec(arguments.data), *arguments.run_folder.rglob("*.npz")])
     check_writable_folder(arguments.out.absolute().parent)
     num_rows = predict_file(arguments.run_folder, table, arguments.data, arguments.out, download=arguments.download)
-    print(f"{num_rows} predictions: {arguments.out}")
+    return _predictions_answer(arguments.out, num_rows, num_files=1)
 
 
 def _do_many_files(
     work: Callable[[Path, Path], int], files: Sequence[Path], made_by: str, arguments: argparse.Namespace
-) -> None:
+) -> Answer:
     from shiftcal.runs.engines import find_engine
     from shiftcal.runs.many_files import for_each_file
 
     engine = find_engine(arguments.engine, arguments.jobs)
     done = for_each_file(work, files, arguments.out, suffix=f".{arguments.format}", made_by=made_by, engine=engine)
-    print(f"{sum(each.num_rows for each in done)} predictions of {len(done)} files: {arguments.out}")
+    return _predictions_answer(arguments.out, sum(each.num_rows for each in done), len(done))
+
+
+def _predictions_answer(out: Path, num_rows: int, num_files: int) -> Answer:
+    plain = {"predictions": str(out), "num_rows": num_rows, "num_files": num_files}
+    of_files = f" of {num_files} files" if num_files > 1 else ""
+    return Answer(plain, f"{num_rows} predictions{of_files}: {out}")
 
 
 def _domain_for(model: Any, arguments: argparse.Namespace) -> Any:
-    from shiftcal.data.table_encoder import TableColumns
     from shiftcal.runs.run_data import load_domain_for
 
-    table = TableColumns(label=arguments.label, id=arguments.id)
-    return load_domain_for(model, arguments.data, table=table, download=arguments.download)
+    return load_domain_for(model, arguments.data, table=table_columns(arguments), download=arguments.download)
 
 
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
@@ -95,11 +105,16 @@ def declare_evaluate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder of a finished run")
     parser.add_argument("--data", required=True, metavar="SPEC", help=f"labelled data: {SPEC_HELP}")
     declare_table_columns(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     declare_download(parser)
 
 
-def evaluate_command(arguments: argparse.Namespace) -> None:
+EVALUATION_JSON = {
+    "METRIC": "number, for each of `shiftcal list metrics`; null where it is not defined",
+    "pseudo_labels": "of self-training on these rows: [{epoch, share, estimated_precision, true_precision}]",
+}
+
+
+def evaluate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal evaluate`."""
     from shiftcal.runs.evaluation import evaluate, precision_by_round, predict_domain
     from shiftcal.runs.folder import RunFolder
@@ -109,14 +124,12 @@ def evaluate_command(arguments: argparse.Namespace) -> None:
     domain = _domain_for(model, arguments)
     metrics = evaluate(predict_domain(model, domain))
     rounds = precision_by_round(model, domain)
-    if arguments.json:
-        print(json.dumps(metrics | ({"pseudo_labels": rounds} if rounds else {}), indent=2))
-        return
-    print_metrics({arguments.data: metrics})
-    if rounds:
-        print("pseudo-labels of training, if these rows are its target:")
-        for row in rounds:
-            print("  " + "  ".join(f"{name} {value:.4g}" for name, value in row.items()))
+    text = metrics_text({arguments.data: metrics})
+    if not rounds:
+        return Answer(metrics, text)
+    lines = ["  " + "  ".join(f"{name} {value:.4g}" for name, value in row.items()) for row in rounds]
+    told = "\n".join([text, "pseudo-labels of training, if these rows are its target:", *lines])
+    return Answer({**metrics, "pseudo_labels": rounds}, told)
 
 
 def _declare_predictions(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -182,10 +195,31 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
         help="the table of the target with calibrated columns beside its own: .csv, .csv.gz, .parquet or .npz",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a page: what to expect, and pictures")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def calibrate_command(arguments: argparse.Namespace) -> None:
+ESTIMATE_JSON = {
+    "verdict": "what to expect, in words",
+    "metrics": "{NAME: {value, low, high}}: expected without labels, with 90 % intervals; accuracy is one of them",
+    "kind_of_shift": "none, prior, part, covariate or outside",
+    "shifted_share": "of the rows, those that are not as on the source",
+    "num_rows": "that this is of",
+    "classes": "in the order of what follows",
+    "class_frequencies": "expected",
+    "confusion": "expected share of rows, by true class (first) and predicted class",
+    "looked_at": "what structure was looked for in",
+    "odd_inputs": "[{...}]: columns that are unlike the source's",
+    "witnesses": "what the accuracy was estimated from",
+}
+CALIBRATION_JSON = {
+    **ESTIMATE_JSON,
+    "notes": "what was guessed of the columns",
+    "metrics_by_labels": "{NAME: {METRIC: number}}, as given and calibrated, where the target has labels",
+    "predictions": "the file",
+    "report": "the page; null if none was asked for",
+}
+
+
+def calibrate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal calibrate`."""
     from shiftcal.core.files import check_writable_folder
     from shiftcal.faces.file_calibration import calibrate_file, calibrate_files
@@ -199,8 +233,7 @@ def calibrate_command(arguments: argparse.Namespace) -> None:
             raise InvalidInputError("features and a report are of one target: expected --target, got --targets")
         choice = ColumnChoice(arguments.columns, arguments.label, arguments.scale)
         work = partial(calibrate_file, arguments.source, choice)
-        _do_many_files(work, arguments.targets, f"{checksum(arguments.source)} {choice}", arguments)
-        return
+        return _do_many_files(work, arguments.targets, f"{checksum(arguments.source)} {choice}", arguments)
     for path in filter(None, (arguments.out, arguments.report)):
         check_writable_folder(path.absolute().parent)
     found = calibrate_files(_prediction_files(arguments), arguments.out)
@@ -209,14 +242,12 @@ def calibrate_command(arguments: argparse.Namespace) -> None:
 
         write_calibration_report(found.fitted, arguments.report)
     _say(found.notes)
-    if arguments.json:
-        print(json.dumps(found.as_plain(), indent=2))
-        return
-    print_metrics(found.metrics)
-    print(found.fitted.verdict())
-    print(f"{found.fitted.num_target_rows} predictions: {arguments.out}")
+    lines = [found.fitted.verdict(), *filter(None, [metrics_text(found.metrics)])]
+    lines.append(f"{found.fitted.num_target_rows} predictions: {arguments.out}")
     if arguments.report is not None:
-        print(f"report: {arguments.report}")
+        lines.append(f"report: {arguments.report}")
+    report = None if arguments.report is None else str(arguments.report)
+    return Answer({**found.as_plain(), "predictions": str(arguments.out), "report": report}, "\n".join(lines))
 
 
 def _say(notes: Sequence[str]) -> None:
@@ -232,11 +263,10 @@ def declare_estimate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", metavar="SPEC", help=f"rows without labels, with RUN: {SPEC_HELP}")
     _declare_predictions(parser, required=False)
-    parser.add_argument("--json", action="store_true", help="print JSON")
     declare_download(parser)
 
 
-def estimate_command(arguments: argparse.Namespace) -> None:
+def estimate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal estimate`."""
     from shiftcal.faces.file_calibration import fit_files
     from shiftcal.runs.folder import RunFolder
@@ -253,14 +283,12 @@ def estimate_command(arguments: argparse.Namespace) -> None:
     if by_run:
         model = load_model(RunFolder(arguments.run_folder).checkpoint)
         found = model.estimate(load_domain_for(model, arguments.data, download=arguments.download).inputs)
+        if model.held_out is not None and model.held_out.is_sample:
+            _say(["a run keeps a sample of its source rows: of its own target, fit may have said a little else"])
     else:
         fitted, columns = fit_files(_prediction_files(arguments))
         _say(columns.notes)
         found = fitted.target_estimate()
-    if arguments.json:
-        print(json.dumps(found.as_plain(), indent=2))
-        return
-    print(found.verdict)
-    print(f"to be expected on {found.num_rows} rows, with a 90 % interval:")
-    for name, metric in found.metrics.items():
-        print(f"  {name:26}{metric}")
+    lines = [f"  {name:26}{metric}" for name, metric in found.metrics.items()]
+    title = f"to be expected on {found.num_rows} rows, with a 90 % interval:"
+    return Answer(found.as_plain(), "\n".join([found.verdict, title, *lines]))

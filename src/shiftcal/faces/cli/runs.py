@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from shiftcal.faces.cli.answers import Answer, metrics_text
 from shiftcal.faces.cli.arguments import (
     SPEC_HELP,
     declare_backbone,
@@ -14,8 +15,8 @@ from shiftcal.faces.cli.arguments import (
     declare_settings,
     declare_table_columns,
     positive,
-    print_metrics,
 )
+from shiftcal.faces.cli.comparisons import comparison_answer
 
 
 def declare_demo(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +26,25 @@ def declare_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=positive, default=None, help="processes at a time; by default up to 2")
 
 
-def demo_command(arguments: argparse.Namespace) -> None:
+def demo_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal demo`."""
     from shiftcal.faces.demo import run_demo
 
-    run_demo(arguments.out, num_seeds=arguments.seeds, jobs=arguments.jobs)
+    table = run_demo(arguments.out, num_seeds=arguments.seeds, jobs=arguments.jobs)
+    return comparison_answer(table, arguments.out.resolve())
+
+
+RUN_JSON = {
+    "verdict": "what to expect on the target, in words; null without one",
+    "expected_accuracy": "{value, low, high}: found without labels, with its 90 % interval; null without a target",
+    "kind_of_shift": "none, prior, part, covariate or outside",
+    "shifted_share": "of the target's rows, those that are not as on the source",
+    "metrics": "{source: {NAME: number}, target: {NAME: number}}; those that need labels only where there are labels",
+    "columns_used": "of tables: what became of the columns, in words",
+    "run": "folder of the run",
+    "report": "the page",
+}
+"""Of `fit` and `run`."""
 
 
 def declare_fit(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +74,7 @@ def declare_fit(parser: argparse.ArgumentParser) -> None:
     _declare_resume(parser)
 
 
-def fit_command(arguments: argparse.Namespace) -> None:
+def fit_command(arguments: argparse.Namespace) -> Answer | None:
     """`shiftcal fit`."""
     from shiftcal.runs.config import RunConfig
 
@@ -78,7 +93,7 @@ def fit_command(arguments: argparse.Namespace) -> None:
         ignore=arguments.ignore,
         columns=arguments.columns,
     )
-    _run_config(config, arguments)
+    return _run_config(config, arguments)
 
 
 def declare_run(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +106,7 @@ def declare_run(parser: argparse.ArgumentParser) -> None:
     _declare_resume(parser)
 
 
-def run_command(arguments: argparse.Namespace) -> None:
+def run_command(arguments: argparse.Namespace) -> Answer | None:
     """`shiftcal run`."""
     from shiftcal.core.files import check_not_an_input
     from shiftcal.runs.config import read_config
@@ -105,11 +120,12 @@ def run_command(arguments: argparse.Namespace) -> None:
     folder = RunFolder(arguments.out)
     if not folder.is_started:  # what a run without a checkpoint leaves is removed
         check_not_an_input(folder.config, [arguments.config])
-    _run_config(config, arguments)
+    return _run_config(config, arguments)
 
 
-def _run_config(config: object, arguments: argparse.Namespace) -> None:
+def _run_config(config: object, arguments: argparse.Namespace) -> Answer | None:
     from shiftcal.core.processes import is_main_process
+    from shiftcal.faces.run_summary import summarize_run
     from shiftcal.runs.config import RunConfig
     from shiftcal.runs.experiment import run_experiment
 
@@ -124,21 +140,21 @@ def _run_config(config: object, arguments: argparse.Namespace) -> None:
         download=arguments.download,
         learning_curve=arguments.learning_curve,
     )
-    if is_main_process():
-        print_metrics(folder.read_metrics())
-        card = folder.read_card()
-        for verdict in folder.read_findings().verdicts():
-            print(verdict)
-        if "columns_used" in card:
-            print(card["columns_used"])
-        if config.freeze_backbone:
-            from shiftcal.data.feature_store import summary
+    if not is_main_process():
+        return None
+    summary = summarize_run(folder)
+    more = [metrics_text(summary.metrics)] if arguments.verbose else []
+    if config.freeze_backbone:
+        from shiftcal.data.feature_store import summary as kept_features
 
-            print(summary())
-        print(f"report: {folder.report}")
+        more.append(kept_features())
+    return Answer(summary.as_plain(), "\n".join([*summary.words(), *more, f"report: {folder.report}"]))
 
 
 def _declare_resume(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--verbose", action="store_true", help="print all metrics too; the report has them in any case"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run in the same folder")
     parser.add_argument(
         "--no-fallback",

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 
-from shiftcal.core.errors import InvalidInputError, MissingDependencyError
-from shiftcal.faces.cli.arguments import declare_json
+from shiftcal.core.errors import MissingDependencyError
+from shiftcal.faces.cli.answers import Answer
+
+_WRONG = 2
+
+DOCTOR_JSON = {
+    "[].what": "was looked at",
+    "[].found": "there, in words",
+    "[].is_fine": "whether it is as it should be",
+    "[].advice": "what to do, where there is something",
+}
 
 
-def declare_doctor(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `doctor`."""
-    declare_json(parser)
+def declare_doctor(_: argparse.ArgumentParser) -> None:
+    """`doctor` has no arguments."""
 
 
-def doctor_command(arguments: argparse.Namespace) -> None:
-    """`shiftcal doctor`."""
+def doctor_command(_: argparse.Namespace) -> Answer:
+    """`shiftcal doctor`: 0, or 2 if something is not as it should be."""
     from shiftcal.faces.doctor import examine
 
     checks = examine()
-    if arguments.json:
-        print(json.dumps([check._asdict() for check in checks], indent=1))
-    else:
-        for check in checks:
-            print(f"{'ok' if check.is_fine else '!!':<4}{check.what:<24}{check.found}")
-            if check.advice:
-                print(f"    {'':<24}{check.advice}")
+    lines = []
+    for check in checks:
+        lines.append(f"{'ok' if check.is_fine else '!!':<4}{check.what:<24}{check.found}")
+        if check.advice:
+            lines.append(f"    {'':<24}{check.advice}")
     wrong = [check.what for check in checks if not check.is_fine]
     if wrong:
-        raise InvalidInputError(f"not as it should be: {', '.join(wrong)}")
+        print(f"shiftcal: not as it should be: {', '.join(wrong)}", file=sys.stderr)
+    return Answer([check._asdict() for check in checks], "\n".join(lines), _WRONG if wrong else 0)
 
 
 def declare_cache(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +43,17 @@ def declare_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear", action="store_true", help="remove all of them; who needs some makes them again")
 
 
-def cache_command(arguments: argparse.Namespace) -> None:
+CACHE_JSON = {"folder": "where features are kept", "num_sets": "of pictures", "num_bytes": "in all"}
+
+
+def cache_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal cache`."""
-    from shiftcal.data.feature_store import clear_features, summary
+    from shiftcal.data.feature_store import clear_features, features_folder, stored_size, summary
 
     if arguments.clear:
         clear_features()
-    print(summary())
+    num_sets, num_bytes = stored_size()
+    return Answer({"folder": str(features_folder()), "num_sets": num_sets, "num_bytes": num_bytes}, summary())
 
 
 def declare_completion(parser: argparse.ArgumentParser) -> None:
@@ -50,12 +61,14 @@ def declare_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "tcsh"))
 
 
-def completion_command(arguments: argparse.Namespace) -> None:
+def completion_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal completion`."""
     try:
         import shtab
     except ModuleNotFoundError:
         raise MissingDependencyError("shell completion", "shtab", "completion") from None
-    from shiftcal.faces.cli import build_parser
+    from shiftcal.faces.cli import COMMANDS
+    from shiftcal.faces.cli.parsing import build_parser
 
-    print(shtab.complete(build_parser(), arguments.shell))
+    script = shtab.complete(build_parser(COMMANDS), arguments.shell)
+    return Answer(script, script)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from shiftcal.data.table_encoder import TableColumns
 from shiftcal.runs.comparison.contenders import Contender
 from shiftcal.runs.config import RunConfig
 from shiftcal.runs.folder import RunFolder
@@ -26,6 +27,8 @@ class ComparisonPlan:
     backbone: str = "auto"
     freeze_backbone: bool = False
     image_size: int | None = None
+    table: TableColumns = TableColumns()
+    """What the columns of tables are."""
     settings: tuple[str, ...] = field(default=())
     """`key=value` settings that hold for every method."""
     download: bool = False
@@ -41,6 +44,10 @@ class ComparisonPlan:
             backbone=self.backbone,
             freeze_backbone=self.freeze_backbone,
             image_size=self.image_size,
+            label=self.table.label,
+            id=self.table.id,
+            ignore=self.table.ignore or None,
+            columns=self.table.columns,
             fallback=False,  # methods are compared as they are
         )
         # Without the calibrator first: one model is trained for all calibrators, so only what follows is their own.
