@@ -155,9 +155,13 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
 
 def calibrate_command(arguments: argparse.Namespace) -> None:
     """`shiftcal calibrate`."""
-    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.faces.file_calibration import calibrate_files
 
+    features = [*files_of_spec(arguments.source_features), *files_of_spec(arguments.target_features)]
+    inputs = [arguments.source, arguments.target, *features]
+    check_not_an_input(arguments.out, inputs)
+    check_not_an_input(arguments.report, [*inputs, arguments.out])
     for path in filter(None, (arguments.out, arguments.report)):
         check_writable_folder(path.absolute().parent)
     found = calibrate_files(_prediction_files(arguments), arguments.out)
