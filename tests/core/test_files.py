@@ -108,7 +108,9 @@ def test_other_errors_pass(tmp_path: Path) -> None:
 
 def test_an_input_is_no_output(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
-    check_not_an_input(table, [table])  # there is nothing to lose yet
+    with pytest.raises(OutputError, match="would be lost"):
+        check_not_an_input(table, [table])  # not there yet: another output of the same name
+    check_not_an_input(None, [table])
     table.touch()
     (tmp_path / "link.csv").symlink_to(table)
     check_not_an_input(tmp_path / "other.csv", [table])

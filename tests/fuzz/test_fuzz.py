@@ -7,6 +7,7 @@ A case is a function of its number alone. `make fuzz` runs 10,000 for each way i
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import random
@@ -30,15 +31,20 @@ from torch.utils.data import Dataset
 
 from shiftcal import AdaptiveClassifier
 from shiftcal.calibrators import CALIBRATORS
+from shiftcal.core.array_reading import write_own_file
 from shiftcal.core.errors import ShiftcalError
 from shiftcal.core.options import build, option_names
 from shiftcal.data.array_files import encode_array_labels
 from shiftcal.data.arrays import encode_labels, inputs_from
+from shiftcal.data.pseudo_label_rounds import load_pseudo_label_rounds
 from shiftcal.data.specs import load_domain
 from shiftcal.methods import METHODS
 from shiftcal.metrics import METRICS, compute_metrics
 from shiftcal.runs.comparison import parse_contenders
 from shiftcal.runs.config import RunConfig, read_config
+from shiftcal.runs.prediction_columns import ColumnChoice, find_columns
+from shiftcal.runs.prediction_tables import first_rows
+from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.tasks import parse_tasks
 from shiftcal.target.density_ratios import DENSITY_RATIOS
 from shiftcal.target.estimators import ESTIMATORS
@@ -330,6 +336,51 @@ def fuzz_inputs(fuzz: Fuzz, place: Path) -> None:
     assert torch.isfinite(inputs.fetch(np.arange(len(inputs), dtype=np.int64))).all()
 
 
+def fuzz_prediction_tables(fuzz: Fuzz, place: Path) -> None:
+    stream = io.BytesIO()
+    suffix = fuzz.choice([".csv", ".csv", ".tsv", ".csv.gz", ".npz"])
+    if suffix == ".npz":
+        probabilities = np.random.default_rng(0).dirichlet(np.ones(2), 6)
+        arrays: dict[str, Any] = {"classes": np.array(["a", "b"]), "probabilities": probabilities}
+        fuzz.choice([np.savez, np.savez_compressed])(stream, **arrays, label=np.array(["a", "b"] * 3))
+    else:
+        text = "label,probability_a,probability_b,f\n" + "a,0.9,0.1,x\nb,20%,0.8,-\n" * 5
+        text = changed_text(fuzz, text) if fuzz.random() < 0.5 else text
+        content = text.encode("utf-8", "surrogatepass")
+        stream.write(gzip.compress(content) if suffix == ".csv.gz" else content)
+    path = place / f"predictions{suffix}"
+    path.write_bytes(changed_bytes(fuzz, stream.getvalue()) if fuzz.random() < 0.7 else stream.getvalue())
+    table = first_rows(path)
+    columns = fuzz.choice([None, None, "a=probability_a,b=probability_b", changed_text(fuzz, "a=x,b=y")])
+    choice = ColumnChoice(columns, fuzz.choice([None, None, "label", random_text(fuzz)]))
+    found = find_columns(table, choice, "table")
+    assert np.isfinite(found.outputs(table, "table")).all()
+    found.labels(table, "table")
+
+
+def fuzz_own_files(fuzz: Fuzz, place: Path) -> None:
+    """A checksum that is right, and anything beneath it."""
+    arrays: dict[str, Any] = {
+        "ids": np.array(["1", "2"]),
+        "probabilities": np.array([[0.9, 0.1], [0.5, 0.5]]),
+        "density_ratio": np.ones(2),
+        "classes": np.array(fuzz.choice(['["a", "b"]', changed_text(fuzz, '["a", "b"]')])),
+        "labels": np.array([0, 1]),
+        "epochs": np.array([1]),
+        "estimated_precision": np.ones(1),
+    }
+    for _ in range(fuzz.randrange(3)):
+        other = an_array(fuzz) if fuzz.random() < 0.5 else fuzz.choice([*arrays.values()]).T
+        if isinstance(other, np.ndarray) and not other.dtype.hasobject:
+            arrays[fuzz.choice([*arrays])] = other
+    path = place / "own.npz"
+    write_own_file(path, arrays)
+    if fuzz.random() < 0.5:
+        load_predictions(path)
+    else:
+        load_pseudo_label_rounds(path, 2)
+
+
 # How many of each the tests run: about half a second.
 TARGETS: dict[Callable[[Fuzz, Path], None], int] = {
     fuzz_specs: 200,
@@ -342,6 +393,8 @@ TARGETS: dict[Callable[[Fuzz, Path], None], int] = {
     fuzz_inputs: 300,
     fuzz_options: 300,
     fuzz_metrics: 200,
+    fuzz_prediction_tables: 60,
+    fuzz_own_files: 100,
 }
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -94,10 +94,17 @@ def check_writable_folder(folder: Path) -> None:
             pass
 
 
-def check_not_an_input(out: Path, inputs: list[Path]) -> None:
-    """Raise `OutputError` if what is to be written would take the place of what is read."""
-    for path in inputs:
-        if out.exists() and path.exists() and out.samefile(path):
+def check_not_an_input(out: Path | None, inputs: Iterable[Path | None]) -> None:
+    """Raise `OutputError` if what is to be written would take the place of what is read, or of another output.
+
+    Args:
+        out: to be written; None: nothing is.
+        inputs: files, of outputs those that are written before; None: none.
+    """
+    if out is None:
+        return
+    for path in filter(None, inputs):
+        if out.resolve() == path.resolve() or (out.exists() and path.exists() and out.samefile(path)):
             raise OutputError(f"{str(out)!r} is an input of this command and would be lost; choose another --out")
 
 

@@ -76,6 +76,10 @@ def _text_chunks(path: Path, rows_at_once: int, columns: list[str] | None) -> It
         # Rows with more cells than the header has names: pandas would drop what is too much.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
+            head = pd.read_csv(
+                path, sep=separator, encoding=encoding, header=None, nrows=1, dtype=object, keep_default_na=False
+            )
+            _check_names(path, head.iloc[0].tolist())
             with pd.read_csv(path, **settings) as chunks:
                 for chunk in chunks:
                     if chunk.isna().to_numpy().any():
@@ -84,6 +88,15 @@ def _text_chunks(path: Path, rows_at_once: int, columns: list[str] | None) -> It
                     yield chunk
         except (pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
             raise InvalidInputError(f"{str(path)!r} is not a table: {error}") from error
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    """pandas would give the second of two columns of one name another."""
+    doubled = [name for name in names if names.count(name) > 1]
+    if doubled:
+        raise InvalidInputError(
+            f"{str(path)!r}: expected columns of different names, got {doubled[0]!r} more than once"
+        )
 
 
 def _text_format(path: Path) -> tuple[str, str]:

@@ -44,7 +44,7 @@ def table_batches(
         raise InvalidInputError("expected a way to split tables, by time (--time) or by rows (--rows), got both")
     if every is not None and time is None:
         raise InvalidInputError("--every: expected the column that has the time too (--time)")
-    for path in _files(paths):
+    for path in batch_files(paths):
         if rows is None and time is None:
             yield TableBatch(path.name, f"{path.stat().st_size} bytes", path)
         else:
@@ -52,7 +52,12 @@ def table_batches(
             yield from _by_rows(frame, path, rows) if rows is not None else _by_time(frame, path, str(time), every)
 
 
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
+def batch_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The tables among paths and in folders.
+
+    Raises:
+        DataUnavailableError: there is none.
+    """
     for path in paths:
         if not path.is_dir():
             if not path.exists():

@@ -129,6 +129,8 @@ def _seen(
             rows = np.arange(sample.num_rows, sample.num_rows + len(chunk))
             sample.add(outputs, columns.labels(chunk, where) if with_labels else None, rows)
             bar.update(len(chunk))
+    if not sample.num_rows:
+        raise InvalidInputError(f"{where}: expected at least one row, got a header alone")
     outputs, labels, rows = sample.columns()
     if features is not None and (features.ndim != 2 or len(features) != sample.num_rows):
         raise InvalidInputError(

@@ -16,6 +16,9 @@ from shiftcal.target.drift import Column
 # Of a column, the most frequent ones: identities and free text would make a matrix of nothing else.
 _MOST_CATEGORIES = 50
 
+# Its square, and sums of these, can be written.
+_LARGEST = 1e100
+
 
 class ColumnEncoder:
     """The map from columns to numbers."""
@@ -34,7 +37,7 @@ class ColumnEncoder:
     def encoded(self, columns: Mapping[str, Column]) -> NDArray[np.float64]:
         """(N, F) of columns (N,); (N, 0) of none."""
         parts = [
-            np.where(np.isfinite(columns[name]), columns[name], filling)[:, None]
+            np.where(np.isfinite(columns[name]), columns[name], filling)[:, None].clip(-_LARGEST, _LARGEST)
             for name, filling in self._fillings.items()
         ]
         parts += [

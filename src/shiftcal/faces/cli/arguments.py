@@ -15,6 +15,7 @@ SPEC_HELP = (
     "name (`shiftcal list datasets`)"
 )
 _MOST = 10_000
+_MOST_SEED = 2**32 - 1
 
 
 def declare_settings(
@@ -113,6 +114,13 @@ def files_of_spec(spec: str | None) -> list[Path]:
         return []
     plain = re.sub(r"^unlabell?ed:", "", spec)
     return [Path(plain), Path(re.sub(r"(\.npz)[:#].*", r"\1", plain, flags=re.IGNORECASE))]
+
+
+def seed(text: str) -> int:
+    """A whole number that random numbers can start from."""
+    if not (text.isdecimal() and len(text) <= len(str(_MOST_SEED)) and int(text) <= _MOST_SEED):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {_MOST_SEED:,}, got {text[:50]}")
+    return int(text)
 
 
 def positive(text: str) -> int:

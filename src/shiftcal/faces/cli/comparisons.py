@@ -136,6 +136,7 @@ REPORT_JSON = {"report": "the page"}
 
 def report_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal report`."""
+    from shiftcal.core.files import check_not_an_input
     from shiftcal.runs.comparison import find_cells, write_tables
     from shiftcal.runs.experiment import read_contents
     from shiftcal.runs.folder import RunFolder
@@ -143,6 +144,8 @@ def report_command(arguments: argparse.Namespace) -> Answer:
 
     first = arguments.folders[0]
     path = arguments.out or first / "report.html"
+    read = (file for folder in arguments.folders for file in folder.rglob("*") if file.name != "report.html")
+    check_not_an_input(path, (file for file in read if file.is_file()))
     cells = find_cells(first) if len(arguments.folders) == 1 else {}
     if cells:
         write_tables(first, cells, report=path)

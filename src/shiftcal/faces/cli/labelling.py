@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli.answers import Answer
-from shiftcal.faces.cli.arguments import positive
+from shiftcal.faces.cli.arguments import positive, seed
 from shiftcal.faces.cli.monitoring import declare_tables, told_roles
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def declare_label(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--answers", type=Path, metavar="FILE", help="the same file with labels: give the accuracy on all rows"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the ranking; default: 0")
+    parser.add_argument("--seed", type=seed, default=0, help="of the ranking; default: 0")
 
 
 LABEL_JSON = {
@@ -47,10 +47,12 @@ LABEL_JSON = {
 
 def label_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal label`."""
+    from shiftcal.core.files import check_not_an_input
     from shiftcal.data.table_files import read_table_file
 
     if (arguments.out is None) == (arguments.answers is None):
         raise InvalidInputError("expected either a file for the rows to label (--out) or one with labels (--answers)")
+    check_not_an_input(arguments.out, [arguments.reference, arguments.target])
     reference, target = read_table_file(arguments.reference), read_table_file(arguments.target)
     roles = told_roles(arguments, reference)
     plan = _plan(reference, target, roles, arguments.seed)
@@ -79,17 +81,21 @@ def _plan(reference: Any, target: Any, roles: TableRoles, seed: int) -> LabelPla
     )
     # The reference has labels, and the target need not have them.
     shared = [*roles.model.columns, *roles.features]
+    missing = [name for name in shared if name not in target.columns]
+    if missing:
+        raise InvalidInputError(f"--target: expected the columns of the reference, and there is no {missing[0]!r}")
     calibrated.fit(reference[shared], reference[roles.label], target[shared])
     return rank_for_labelling(calibrated, target[shared], seed=seed)
 
 
 def _write(target: Any, rows: Any, label: str, path: Path) -> None:
+    from shiftcal.core.csv_writing import with_safe_text
     from shiftcal.core.files import written_whole
 
     chosen = target.iloc[rows].assign(**{label: ""})
     chosen.insert(0, _ROW, rows + 1)
     with written_whole(path) as temporary:
-        chosen.to_csv(temporary, index=False)
+        with_safe_text(chosen).to_csv(temporary, index=False)
 
 
 def _answers(table: Any, plan: LabelPlan, roles: TableRoles) -> list[Any]:
@@ -101,7 +107,10 @@ def _answers(table: Any, plan: LabelPlan, roles: TableRoles) -> list[Any]:
     for name in (_ROW, roles.label):
         if name not in table.columns:
             raise InvalidInputError(f"--answers: expected the column {name!r}, as `shiftcal label --out` writes it")
-    if [row - 1 for row in table[_ROW].tolist()] != plan.order[: len(table)].tolist():
+    import pandas
+
+    rows = pandas.to_numeric(table[_ROW], errors="coerce") - 1
+    if rows.tolist() != plan.order[: len(table)].tolist():
         raise InvalidInputError(
             "--answers: expected the rows of `shiftcal label --out` in their order, for the same reference, target "
             "and seed; these are others"

@@ -72,14 +72,17 @@ MONITOR_JSON = {
 
 def monitor_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal monitor`: 0, or 1 if a batch of this call or the newest on record has an alarm."""
-    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.core.progress import progress_bar
     from shiftcal.data.table_files import read_table_file
-    from shiftcal.faces.batches import table_batches
+    from shiftcal.faces.batches import batch_files, table_batches
     from shiftcal.faces.monitor import FEWEST_ROWS, Monitor
     from shiftcal.runs.monitor_log import MonitorLog, ReferenceCard
     from shiftcal.runs.reporting.monitor_page import write_monitor_page
 
+    inputs = [arguments.reference, *batch_files(arguments.batches)]
+    check_not_an_input(arguments.state, inputs)
+    check_not_an_input(arguments.report, [*inputs, arguments.state])
     for path in (arguments.report, arguments.state):
         if path is not None:
             check_writable_folder(path.absolute().parent)

@@ -221,7 +221,7 @@ CALIBRATION_JSON = {
 
 def calibrate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal calibrate`."""
-    from shiftcal.core.files import check_writable_folder
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.faces.file_calibration import calibrate_file, calibrate_files
     from shiftcal.runs.many_files import checksum
     from shiftcal.runs.prediction_columns import ColumnChoice
@@ -234,6 +234,10 @@ def calibrate_command(arguments: argparse.Namespace) -> Answer:
         choice = ColumnChoice(arguments.columns, arguments.label, arguments.scale)
         work = partial(calibrate_file, arguments.source, choice)
         return _do_many_files(work, arguments.targets, f"{checksum(arguments.source)} {choice}", arguments)
+    features = [*files_of_spec(arguments.source_features), *files_of_spec(arguments.target_features)]
+    inputs = [arguments.source, arguments.target, *features]
+    check_not_an_input(arguments.out, inputs)
+    check_not_an_input(arguments.report, [*inputs, arguments.out])
     for path in filter(None, (arguments.out, arguments.report)):
         check_writable_folder(path.absolute().parent)
     found = calibrate_files(_prediction_files(arguments), arguments.out)

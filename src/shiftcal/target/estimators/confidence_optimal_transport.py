@@ -29,10 +29,13 @@ class ConfidenceOptimalTransport(AccuracyEstimator):
 
     def estimate(self, evidence: ShiftEvidence) -> float:
         """As the module says."""
-        num_rows = min(len(evidence.target.logits), len(evidence.held_out_labels), self.most_rows)
+        domains = (evidence.target.logits, evidence.held_out.logits)
+        parts = [sampled_rows(len(logits), self.most_rows) for logits in domains]
+        num_rows = min(map(len, parts))
+        # As many of each, whichever order they come in.
         rows, own = (
-            content_order(logits)[sampled_rows(len(logits), num_rows)]
-            for logits in (evidence.target.logits, evidence.held_out.logits)
+            part[content_order(logits[part])][sampled_rows(len(part), num_rows)]
+            for part, logits in zip(parts, domains, strict=True)
         )
         probabilities = evidence.target.probabilities[rows][:, evidence.held_out_labels[own]].numpy()
         return float(probabilities[linear_sum_assignment(probabilities, maximize=True)].mean())
