@@ -10,11 +10,10 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -37,6 +36,9 @@ from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
 from shiftcal.training.optimizers import build_optimizer, build_schedule
 from shiftcal.training.options import TrainingOptions
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 EpochRecord = dict[str, float]
 Validate = Callable[[Outputs], Mapping[str, float]]
