@@ -178,6 +178,7 @@ def test_a_comparison_by_two_processes_has_the_numbers_of_one(
     # Instead of processes that import everything again.
     forked = SimpleNamespace(get_context=lambda _: server)
     monkeypatch.setattr("shiftcal.runs.comparison.scheduler.multiprocessing", forked)
+    monkeypatch.setattr("shiftcal.runs.comparison.tables.write_report", lambda *_, **__: None)
     data = tmp_path / "data.npz"
     plan = ComparisonPlan(
         tasks=(Task(f"{data}:s", f"{data}:t"),),
