@@ -48,7 +48,7 @@ unit: setup
 # A failing case prints how to run it again; CASES=100 for a quick look.
 CASES ?= 10000
 fuzz: setup
-	FUZZ_CASES=$(CASES) $(BIN)/pytest -n 2 tests/fuzz
+	FUZZ_CASES=$(CASES) $(BIN)/pytest -n 2 tests/fuzz tests/functional/test_properties.py tests/metrics/test_properties.py
 
 # All crash points, which takes a quarter of an hour; the tests try a few.
 crash: setup

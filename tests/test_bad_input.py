@@ -119,7 +119,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, quick_estimate: None) -> Path:
     folder = tmp_path_factory.mktemp("bad-input")
     for name, arrays in ARRAY_FILES.items():
         np.savez(folder / f"{name}.npz", **arrays)

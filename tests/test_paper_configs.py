@@ -95,7 +95,7 @@ def run_small(name: str, body: str, *further: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def started(tmp_path_factory: pytest.TempPathFactory, quick_estimate: None) -> Iterator[None]:
     """A working directory with pictures, and with the runs that self-training starts from."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         folder = tmp_path_factory.mktemp("visda")

@@ -1,5 +1,6 @@
 """What every calibrator of the registry must hold to."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,24 @@ from shiftcal.calibrators import CALIBRATORS
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import load_model
+from shiftcal.training.fitted_model import FittedModel, load_model
 from shiftcal.training.recipe import Recipe
 
 pytestmark = pytest.mark.parametrize("name", CALIBRATORS)
+
+
+@pytest.fixture(autouse=True)
+def _estimate(
+    name: str, estimate_quickly: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole estimate only for the calibrator that rests on it."""
+    if name != "target-scaling":
+        estimate_quickly(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def trained(features: ShiftProblem) -> FittedModel:
+    return fit_model(features, Recipe.from_names("source-only", training={"epochs": 2}))
 
 
 def test_it_stands_in_the_file_of_its_name(name: str) -> None:
@@ -20,8 +35,10 @@ def test_it_stands_in_the_file_of_its_name(name: str) -> None:
     assert CALIBRATORS[name].__doc__
 
 
-def test_it_calibrates_and_survives_saving(name: str, features: ShiftProblem, tmp_path: Path) -> None:
-    model = fit_model(features, Recipe.from_names("source-only", name, training={"epochs": 2}))
+def test_it_calibrates_and_survives_saving(
+    name: str, trained: FittedModel, features: ShiftProblem, tmp_path: Path
+) -> None:
+    model = trained.with_calibrator(name, features)
     logits = model.predict(features.source.inputs).logits
     assert logits.shape == (len(features.source), 3)
     assert torch.isfinite(logits).all()

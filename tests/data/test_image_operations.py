@@ -17,7 +17,6 @@ TWO_ROUNDINGS = 1.501 / 255
 GREY = 127
 """A level that `make_images` never has, so that Pillow's fill can be told from the image."""
 
-shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 names = pytest.mark.parametrize("name", OPERATIONS)
 
 
@@ -85,29 +84,29 @@ def test_every_operation_has_a_reference() -> None:
     assert len(OPERATIONS) == 14
 
 
-@shapes
 @pytest.mark.parametrize("name", COLOR_REFERENCES)
-def test_color_operations_are_pillows_but_for_rounding(name: str, shape: tuple[int, ...]) -> None:
-    images, magnitudes = make_images(shape), make_magnitudes(name)
-    expected = with_pillow(images, magnitudes, COLOR_REFERENCES[name])
-    torch.testing.assert_close(apply(name, images, magnitudes), expected, atol=TWO_ROUNDINGS, rtol=0)
+def test_color_operations_are_pillows_but_for_rounding(name: str) -> None:
+    for shape in SHAPES:
+        images, magnitudes = make_images(shape), make_magnitudes(name)
+        expected = with_pillow(images, magnitudes, COLOR_REFERENCES[name])
+        torch.testing.assert_close(apply(name, images, magnitudes), expected, atol=TWO_ROUNDINGS, rtol=0)
 
 
-@shapes
 @pytest.mark.parametrize("name", EXACT_REFERENCES)
-def test_operations_on_levels_are_pillows(name: str, shape: tuple[int, ...]) -> None:
-    images, magnitudes = make_images(shape), make_magnitudes(name)
-    expected = with_pillow(images, magnitudes, EXACT_REFERENCES[name])
-    torch.testing.assert_close(apply(name, images, magnitudes), expected, atol=1e-6, rtol=0)
+def test_operations_on_levels_are_pillows(name: str) -> None:
+    for shape in SHAPES:
+        images, magnitudes = make_images(shape), make_magnitudes(name)
+        expected = with_pillow(images, magnitudes, EXACT_REFERENCES[name])
+        torch.testing.assert_close(apply(name, images, magnitudes), expected, atol=1e-6, rtol=0)
 
 
-@shapes
 @pytest.mark.parametrize("name", AFFINE_REFERENCES)
-def test_affine_operations_are_pillows(name: str, shape: tuple[int, ...]) -> None:
-    images, magnitudes = make_images(shape, 11), make_magnitudes(name, 11)
-    expected = with_pillow(images, magnitudes, AFFINE_REFERENCES[name])
-    expected = expected.where(expected != GREY / 255, FILL)
-    torch.testing.assert_close(apply(name, images, magnitudes), expected, atol=1e-6, rtol=0)
+def test_affine_operations_are_pillows(name: str) -> None:
+    for shape in SHAPES:
+        images, magnitudes = make_images(shape, 11), make_magnitudes(name, 11)
+        expected = with_pillow(images, magnitudes, AFFINE_REFERENCES[name])
+        expected = expected.where(expected != GREY / 255, FILL)
+        torch.testing.assert_close(apply(name, images, magnitudes), expected, atol=1e-6, rtol=0)
 
 
 def test_equalize_flattens_large_images_and_keeps_small_ones() -> None:
@@ -122,16 +121,16 @@ def test_constant_images_stay_as_they_are(name: str) -> None:
     assert torch.equal(apply(name, images, 0.0), images)
 
 
-@shapes
 @pytest.mark.parametrize(
     ("name", "magnitude"),
     [(name, 1.0) for name in ("brightness", "color", "contrast", "sharpness")]
     + [(name, 0.0) for name in ("identity", *AFFINE_REFERENCES)]
     + [("posterize", 8.0), ("solarize", 1.01)],
 )
-def test_identity_magnitudes(name: str, magnitude: float, shape: tuple[int, ...]) -> None:
-    images = make_images(shape)
-    torch.testing.assert_close(apply(name, images, magnitude), images, atol=1e-7, rtol=0)
+def test_identity_magnitudes(name: str, magnitude: float) -> None:
+    for shape in SHAPES:
+        images = make_images(shape)
+        torch.testing.assert_close(apply(name, images, magnitude), images, atol=1e-7, rtol=0)
 
 
 def test_limits_of_enhancements() -> None:
@@ -172,26 +171,26 @@ def test_quarter_turns_are_exact(size: int, quarters: int) -> None:
 
 
 @names
-@shapes
-def test_shape_dtype_and_range_are_kept(name: str, shape: tuple[int, ...]) -> None:
-    images = torch.rand((6, *shape), generator=torch.Generator().manual_seed(0))
-    images[0], images[1] = 0, 1
-    before = images.clone()
-    changed = apply(name, images, make_magnitudes(name, 6))
-    assert changed.shape == images.shape
-    assert changed.dtype == torch.float32
-    assert changed.min() >= 0
-    assert changed.max() <= 1
-    assert torch.equal(images, before)
+def test_shape_dtype_and_range_are_kept(name: str) -> None:
+    for shape in SHAPES:
+        images = torch.rand((6, *shape), generator=torch.Generator().manual_seed(0))
+        images[0], images[1] = 0, 1
+        before = images.clone()
+        changed = apply(name, images, make_magnitudes(name, 6))
+        assert changed.shape == images.shape
+        assert changed.dtype == torch.float32
+        assert changed.min() >= 0
+        assert changed.max() <= 1
+        assert torch.equal(images, before)
 
 
 @names
-@shapes
-def test_an_image_does_not_depend_on_the_others(name: str, shape: tuple[int, ...]) -> None:
-    images = torch.rand((5, *shape), generator=torch.Generator().manual_seed(0))
-    magnitudes = make_magnitudes(name)
-    alone = [apply(name, images[row : row + 1], magnitudes[row]) for row in range(5)]
-    assert torch.equal(apply(name, images, magnitudes), torch.cat(alone))
+def test_an_image_does_not_depend_on_the_others(name: str) -> None:
+    for shape in SHAPES:
+        images = torch.rand((5, *shape), generator=torch.Generator().manual_seed(0))
+        magnitudes = make_magnitudes(name)
+        alone = [apply(name, images[row : row + 1], magnitudes[row]) for row in range(5)]
+        assert torch.equal(apply(name, images, magnitudes), torch.cat(alone))
 
 
 @names

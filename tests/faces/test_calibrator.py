@@ -42,13 +42,19 @@ def model() -> LogisticRegression:
     return LogisticRegression(C=100.0, max_iter=2000).fit(*SOURCE)
 
 
+@pytest.fixture(scope="module")
+def calibrated(model: LogisticRegression) -> ShiftCalibrator:
+    return ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+
+
 def ece(probabilities: np.ndarray, labels: np.ndarray) -> float:
     return expected_calibration_error(probabilities, np.searchsorted(CLASSES, labels))
 
 
-def test_a_model_that_a_shift_made_overconfident_is_calibrated(model: LogisticRegression) -> None:
+def test_a_model_that_a_shift_made_overconfident_is_calibrated(
+    model: LogisticRegression, calibrated: ShiftCalibrator
+) -> None:
     before = ece(model.predict_proba(TARGET[0]), TARGET[1])
-    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
     after = ece(calibrated.predict_proba(TARGET[0]), TARGET[1])
     true_accuracy = float((model.predict(TARGET[0]) == TARGET[1]).mean())
     assert before > 0.1
@@ -60,8 +66,7 @@ def test_a_model_that_a_shift_made_overconfident_is_calibrated(model: LogisticRe
     assert "clusters" in str(calibrated.verdict_)
 
 
-def test_predictions_stay_the_models_own(model: LogisticRegression) -> None:
-    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+def test_predictions_stay_the_models_own(model: LogisticRegression, calibrated: ShiftCalibrator) -> None:
     np.testing.assert_array_equal(calibrated.predict(TARGET[0]), model.predict(TARGET[0]))
     np.testing.assert_allclose(calibrated.predict_proba(TARGET[0]).sum(axis=1), 1)
 
@@ -84,8 +89,7 @@ def test_a_model_that_is_too_unsure_gets_the_temperature_that_the_source_asks_fo
     assert ece(calibrated.predict_proba(same[0]), same[1]) < ece(unsure.predict_proba(same[0]), same[1]) / 3
 
 
-def test_the_density_ratio_tells_source_from_target(model: LogisticRegression) -> None:
-    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+def test_the_density_ratio_tells_source_from_target(calibrated: ShiftCalibrator) -> None:
     assert np.median(calibrated.density_ratio(HELD_OUT[0])) > 1 > np.median(calibrated.density_ratio(TARGET[0]))
 
 
@@ -116,11 +120,10 @@ def test_texts_through_a_pipeline() -> None:
     assert calibrated.predict_proba(["good now"]).shape == (1, 2)
 
 
-def test_it_can_be_cloned_and_pickled(model: LogisticRegression) -> None:
-    calibrated = ShiftCalibrator(model, features="input").fit(*HELD_OUT, TARGET[0])
+def test_it_can_be_cloned_and_pickled(model: LogisticRegression, calibrated: ShiftCalibrator) -> None:
     again = pickle.loads(pickle.dumps(calibrated))
     np.testing.assert_array_equal(again.predict_proba(TARGET[0]), calibrated.predict_proba(TARGET[0]))
-    assert clone(calibrated).features == "input"
+    assert clone(ShiftCalibrator(model, features="input")).features == "input"
 
 
 @pytest.mark.parametrize(
@@ -142,8 +145,7 @@ def test_labels_that_do_not_fit_are_refused(model: LogisticRegression) -> None:
         ShiftCalibrator(model).fit(HELD_OUT[0], HELD_OUT[1][:3], TARGET[0])
 
 
-def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticRegression) -> None:
-    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+def test_prediction_sets_hold_what_they_promise_on_the_target(calibrated: ShiftCalibrator) -> None:
     true_columns = np.searchsorted(CLASSES, TARGET[1])
     for coverage in (0.8, 0.95):
         sets = calibrated.predict_set(TARGET[0], coverage)
@@ -152,8 +154,9 @@ def test_prediction_sets_hold_what_they_promise_on_the_target(model: LogisticReg
         assert sets.sum(axis=1).mean() < 3
 
 
-def test_the_verdict_says_what_it_looked_at_and_what_sets_hold(model: LogisticRegression) -> None:
-    calibrated = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0])
+def test_the_verdict_says_what_it_looked_at_and_what_sets_hold(
+    model: LogisticRegression, calibrated: ShiftCalibrator
+) -> None:
     assert "Looked at: the inputs themselves; classes form clusters there." in calibrated.verdict_
     held = calibrated.set_coverage(0.9)
     assert held.low is not None

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from shiftcal import ShiftCalibrator
-from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import ShiftcalError
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 GENERATOR = np.random.default_rng(0)
 Y = np.arange(40) % 2
 X = 2 * Y[:, None] + GENERATOR.normal(size=(40, 3))
-# Fewer rows than a domain classifier needs: how odd things end is the question here.
 T = X[:9] + 0.2
 LINEAR = LogisticRegression().fit(X, Y)
 
@@ -122,9 +121,7 @@ CASES = (
 )
 
 
-def test_odd_things_end_well_or_with_a_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(TargetScaling, estimator="mean-confidence")
-    monkeypatch.setattr("shiftcal.faces.fitted_calibration.TargetScaling", quick)
+def test_odd_things_end_well_or_with_a_clear_message() -> None:
     wrong = []
     for name, calibrator, make in CASES:
         given = make()

@@ -23,6 +23,8 @@ from shiftcal import AdaptiveClassifier
 from shiftcal.core.errors import CheckpointError, InvalidInputError, OutputError, UserCodeError
 from shiftcal.data import ArrayInputs, LabelledDomain, UnlabelledDomain
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def allowed_to_fail(estimator: Any) -> dict[str, str]:
     """Weights say how often a row is drawn into random batches, and rows are held out at random."""
@@ -32,8 +34,7 @@ def allowed_to_fail(estimator: Any) -> dict[str, str]:
 
 # check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [AdaptiveClassifier(epochs=15), AdaptiveClassifier("source-only", epochs=15)],
-    expected_failed_checks=allowed_to_fail,
+    [AdaptiveClassifier(epochs=15)], expected_failed_checks=allowed_to_fail
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -46,7 +47,7 @@ def test_docstring_example_runs() -> None:
 @pytest.fixture(scope="module")
 def digits() -> tuple[np.ndarray, np.ndarray]:
     data = load_digits()
-    return (data.images[:300] * 15).astype(np.uint8), data.target[:300]
+    return (data.images[:100] * 15).astype(np.uint8), data.target[:100]
 
 
 def small(**changes: Any) -> AdaptiveClassifier:
@@ -77,23 +78,6 @@ def test_labelled_datasets_and_domains_need_no_y(digits: tuple[np.ndarray, np.nd
     np.testing.assert_allclose(
         small(method="source-only").fit(source, X_target=target).predict_proba(target), expected, atol=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    "names",
-    [["b", "a"], [True, False], [("x", 1), ("y", 2)], [1, "one"], [2.0, -1.0]],
-    ids=lambda names: repr(names[0]),
-)
-def test_labels_of_any_hashable_type(names: list[Any], tmp_path: Path) -> None:
-    table = np.concatenate([np.zeros((30, 2)), np.ones((30, 2))])
-    table += np.random.default_rng(0).normal(size=(60, 2)) * 0.1
-    y = [names[0]] * 30 + [names[1]] * 30
-    for X in (table, torch.from_numpy(table).float()):
-        classifier = AdaptiveClassifier(epochs=60).fit(X, y)
-        assert set(classifier.classes_.tolist()) == set(names)
-        assert classifier.predict(X).tolist() == y
-    classifier.save(tmp_path / "run")
-    assert AdaptiveClassifier.load(tmp_path / "run").predict(table).tolist() == y
 
 
 def test_without_a_target_the_ratio_is_one() -> None:
@@ -230,24 +214,6 @@ def test_arguments_of_the_wrong_type_are_named(changes: dict[str, Any], message:
         small(**changes).fit(np.eye(4), [0, 1, 0, 1])
 
 
-def test_prediction_sets_cover_a_shifted_target() -> None:
-    """One noisy boundary; the target lies where the noise is. Unweighted sets would cover too little there."""
-    generator = np.random.default_rng(0)
-
-    def draw(num_rows: int, centre: float) -> tuple[np.ndarray, np.ndarray]:
-        X = generator.normal(centre, 1.0, size=(num_rows, 1))
-        return X, (generator.random(num_rows) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
-
-    X, y = draw(3000, 2.0)
-    X_target, y_target = draw(2000, 0.5)
-    classifier = AdaptiveClassifier(epochs=20, training_options={"validation_fraction": 0.5}).fit(X, y, X_target)
-    sets = classifier.predict_set(X_target, coverage=0.8)
-    assert sets.dtype == bool
-    assert sets.any(axis=1).all()
-    assert sets[np.arange(2000), y_target].mean() > 0.77
-    assert classifier.predict_set(X_target, coverage=1.0).all()
-
-
 def test_prediction_sets_survive_saving_and_need_held_out_data(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
     classifier = small().fit(X, X[:, 0] > 0, X)
@@ -264,6 +230,9 @@ class Season(Enum):
 
 
 LABELS_OF_ALL_KINDS: dict[str, tuple[Any, Any]] = {
+    "text": ("b", "a"),
+    "truth values": (True, False),
+    "floats": (2.0, -1.0),
     "Enum": (Season.SUMMER, Season.WINTER),
     "dates": (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)),
     "bytes": (b"a", b"\xff"),
@@ -280,15 +249,17 @@ LABELS_OF_ALL_KINDS: dict[str, tuple[Any, Any]] = {
 def test_labels_of_any_hashable_type_come_back(kind: str, tmp_path: Path) -> None:
     first, second = LABELS_OF_ALL_KINDS[kind]
     inputs = torch.tensor([[-1.0], [1.0]]).repeat(20, 1)
-    table = inputs.numpy() if kind != "text that NumPy would cut" else inputs
-    classifier = AdaptiveClassifier(epochs=30).fit(table, [first, second] * 20)
-    assert classifier.predict(table[:2]).tolist() == [first, second]
+    # Labels come in with tensors as with arrays.
+    X = inputs if kind in ("text that NumPy would cut", "tuples", "truth values") else inputs.numpy()
+    classifier = AdaptiveClassifier(epochs=30).fit(X, [first, second] * 20)
+    assert set(classifier.classes_.tolist()) == {first, second}
+    assert classifier.predict(X[:2]).tolist() == [first, second]
     if kind in ("Enum", "dates", "frozensets", "fractions"):
         with pytest.raises(InvalidInputError, match="expected text, bytes, numbers or tuples of them"):
             classifier.save(tmp_path / "run")
     else:
         classifier.save(tmp_path / "run")
-        assert AdaptiveClassifier.load(tmp_path / "run").predict(table[:2]).tolist() == [first, second]
+        assert AdaptiveClassifier.load(tmp_path / "run").predict(X[:2]).tolist() == [first, second]
 
 
 class Moody(nn.Module):

@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from shiftcal import ShiftCalibrator
-from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.faces.cli import COMMANDS, main
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 Capture = pytest.CaptureFixture[str]
 CLASSES = ("cat", "dog", "hen")
@@ -43,11 +43,8 @@ def table(rows: np.ndarray, labels: np.ndarray | None = None) -> pd.DataFrame:
 
 
 @pytest.fixture(autouse=True)
-def _quick_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An estimate that costs nothing: files are the question here."""
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    quick = partial(TargetScaling, estimator="mean-confidence")
-    monkeypatch.setattr("shiftcal.faces.fitted_calibration.TargetScaling", quick)
     table(SOURCE, SOURCE_LABELS).to_csv("source.csv", index=False)
     table(TARGET).to_csv("target.csv", index=False)
 

@@ -31,13 +31,13 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from shiftcal import ShiftCalibrator
-from shiftcal.calibrators.target_scaling import TargetScaling
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 PAGE = Path(__file__).parents[2] / "docs" / "ways_in.md"
 GENERATOR = np.random.default_rng(0)
 Y = np.arange(30) % 2
 X = (2 * Y[:, None] + GENERATOR.normal(size=(30, 4))).astype(np.float32)
-# Fewer rows than a domain classifier needs: how data come in is the question here.
 TARGET = X[:9] + 0.5
 NAMES = list("abcd")
 TEXTS = [f"{('bad', 'good')[label]} {noun}" for label, noun in zip(Y, ["film", "book", "play"] * 10, strict=True)]
@@ -283,11 +283,9 @@ CASES = [(model, data) for model, (_, kinds) in WAYS.items() for data in kinds]
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _seeded() -> None:
     # Of other seeds, networks without training may give nothing but numbers between 0 and 1, which is refused.
     torch.manual_seed(0)
-    quick = partial(TargetScaling, estimator="mean-confidence")
-    monkeypatch.setattr("shiftcal.faces.fitted_calibration.TargetScaling", quick)
 
 
 @pytest.mark.filterwarnings("default")  # of packages that are not ours

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
@@ -15,9 +15,6 @@ from shiftcal.functional.self_training import class_thresholds, select_class_bal
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.target.clusters import fit_clusters, unit_rows
 from shiftcal.target.prediction_sets import weighted_threshold
-
-settings.register_profile("fast", max_examples=40, deadline=None, derandomize=True)
-settings.load_profile("fast")
 
 numbers = st.floats(-20, 20, allow_nan=False, width=64)
 ratios = st.floats(0.1, 10)

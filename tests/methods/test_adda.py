@@ -15,6 +15,8 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.optimizers import build_optimizer
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def built(method: AdversarialDiscriminative, blueprint: Blueprint) -> TwoEncoderNetwork:
     """A network whose discriminator is not yet undecided."""
@@ -95,9 +97,8 @@ def test_the_source_encoder_keeps_its_batch_statistics(batch: Batch) -> None:
     assert not torch.equal(network.task.backbone.body.state_dict()["1.running_mean"], kept)
 
 
-@pytest.mark.parametrize("stop_after", [6, 7, 8, 10])
 def test_it_resumes_exactly_across_the_switch(
-    stop_after: int, features: ShiftProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    features: ShiftProblem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seven steps an epoch: stopped right before the switch, at it and after it, with a moving average."""
     how = Recipe.from_names(
@@ -106,15 +107,16 @@ def test_it_resumes_exactly_across_the_switch(
         training={"epochs": 2, "batch_size": 16, "validation_fraction": 0.1},
     )
     whole = fit_model(features, how)
-    answers = iter([False] * (stop_after - 1) + [True] * 100)
-    with monkeypatch.context() as patch:
-        patch.setattr("shiftcal.training.trainer.any_process", lambda fabric, flag: next(answers))
-        with pytest.raises(TrainingInterrupted):
-            fit_model(features, how, checkpoint=tmp_path / "c.pt")
-    resumed = fit_model(features, how, checkpoint=tmp_path / "c.pt", resume=True)
     assert bool(whole.network.is_adapting)
-    for name, value in whole.network.state_dict().items():
-        assert torch.equal(resumed.network.state_dict()[name], value)
+    for stop_after in (6, 7, 8, 10):
+        answers, checkpoint = iter([False] * (stop_after - 1) + [True] * 100), tmp_path / f"{stop_after}.pt"
+        with monkeypatch.context() as patch:
+            patch.setattr("shiftcal.training.trainer.any_process", lambda fabric, flag, own=answers: next(own))
+            with pytest.raises(TrainingInterrupted):
+                fit_model(features, how, checkpoint=checkpoint)
+        resumed = fit_model(features, how, checkpoint=checkpoint, resume=True)
+        for name, value in whole.network.state_dict().items():
+            assert torch.equal(resumed.network.state_dict()[name], value)
 
 
 def test_predictions_are_by_the_target_encoder(blueprint: Blueprint, batch: Batch) -> None:

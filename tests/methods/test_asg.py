@@ -18,6 +18,8 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.optimizers import build_optimizer
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def moved(network: GuidedNetwork) -> GuidedNetwork:
     """As after some training."""

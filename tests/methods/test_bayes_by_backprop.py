@@ -10,6 +10,8 @@ from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def test_loss_is_the_expected_cross_entropy_and_the_divergence(blueprint: Blueprint, batch: Batch) -> None:
     method = BayesByBackprop(kl_weight=1e-3, initial_deviation=0.2, prior_deviation=0.5)

@@ -11,6 +11,8 @@ from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 @pytest.mark.parametrize("entropy", ["min", "collision", "shannon"])
 def test_loss_by_numpy_for_the_same_noise(

@@ -18,6 +18,8 @@ from shiftcal.methods.networks.cross_attention import cross_branch, own_branch
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 @pytest.fixture
 def network(tiny_transformer: nn.Module) -> Classifier:

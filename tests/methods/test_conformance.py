@@ -20,17 +20,27 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel, load_model
 from shiftcal.training.recipe import Recipe
 
-pytestmark = pytest.mark.parametrize("name", METHODS)
+# One method after the other: its tests share what is trained.
+pytestmark = pytest.mark.parametrize("name", METHODS, scope="module")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
+def _estimate(name: str, estimate_quickly: Callable[[pytest.MonkeyPatch], None]) -> Iterator[None]:
+    """The whole estimate only for methods that label by it."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not METHODS[name].judges_apart:
+            estimate_quickly(patch)
+        yield
+
+
+@pytest.fixture(scope="module")
 def problem(name: str, request: pytest.FixtureRequest) -> ShiftProblem:
     """Features, or images for methods that take nothing else: seven steps in an epoch of batches of 16."""
     chosen: ShiftProblem = request.getfixturevalue("many_images" if METHODS[name].needs_transformer else "features")
     return chosen
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_backbone(name: str, request: pytest.FixtureRequest) -> nn.Module | None:
     """A vision transformer for methods that need one; None: the default will do."""
     transformer: nn.Module | None = None
@@ -39,7 +49,7 @@ def own_backbone(name: str, request: pytest.FixtureRequest) -> nn.Module | None:
     return transformer
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recipe(name: str, own_backbone: nn.Module | None) -> Callable[..., Recipe]:
     """Makes recipes of the method: two epochs, and further options."""
 
@@ -48,6 +58,23 @@ def recipe(name: str, own_backbone: nn.Module | None) -> Callable[..., Recipe]:
         return Recipe.from_names(name, None, own_backbone or "auto", method_options, training=training)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def averaged(recipe: Callable[..., Recipe]) -> Recipe:
+    """With all that training has a state of: moving average and clipping on."""
+    return recipe({"ema_decay": 0.9}, gradient_clip=1.0)
+
+
+@pytest.fixture(scope="module")
+def model(averaged: Recipe, problem: ShiftProblem) -> FittedModel:
+    """Trained without interruption, and without a trace in the caller's random state."""
+    torch.manual_seed(5)
+    trained = fit_model(problem, averaged)
+    drawn = torch.rand(1)
+    torch.manual_seed(5)
+    assert torch.equal(drawn, torch.rand(1))
+    return trained
 
 
 def probabilities(model: FittedModel, problem: ShiftProblem) -> torch.Tensor:
@@ -73,17 +100,9 @@ def test_it_trains_on_images_and_a_prediction_does_not_depend_on_the_other_rows(
     torch.testing.assert_close(alone, together[:4], atol=1e-5, rtol=1e-5)
 
 
-def test_it_trains_on_features_is_deterministic_and_survives_saving(
-    name: str,
-    recipe: Callable[..., Recipe],
-    own_backbone: nn.Module | None,
-    problem: ShiftProblem,
-    tmp_path: Path,
+def test_it_trains_on_features_and_survives_saving(
+    name: str, model: FittedModel, own_backbone: nn.Module | None, problem: ShiftProblem, tmp_path: Path
 ) -> None:
-    """For a seed, and whatever the caller's random state, which it leaves alone."""
-    torch.manual_seed(5)
-    model = fit_model(problem, recipe())
-    drawn = torch.rand(1)
     outputs = model.predict(problem.source.inputs)
     assert outputs.logits.shape == (len(problem.source), len(problem.source.classes))
     assert torch.isfinite(outputs.logits).all()
@@ -92,10 +111,6 @@ def test_it_trains_on_features_is_deterministic_and_survives_saving(
     assert [record["epoch"] for record in model.history] == [1, 2]
     assert model.diagnosis is not None
     assert 0 < model.diagnosis.accuracy <= 1
-    again = fit_model(problem, recipe())
-    torch.manual_seed(5)
-    assert torch.equal(drawn, torch.rand(1))
-    assert torch.equal(again.predict(problem.source.inputs).logits, outputs.logits)
     model.save(tmp_path / "model.pt")
     loaded = load_model(tmp_path / "model.pt", backbone=own_backbone)
     assert (loaded.classes, loaded.findings) == (model.classes, model.findings)
@@ -116,21 +131,21 @@ def test_it_takes_a_missing_target_or_says_so(
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     name: str,
-    recipe: Callable[..., Recipe],
+    model: FittedModel,
+    averaged: Recipe,
     problem: ShiftProblem,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Stopped in the middle of the second epoch, or at the end of the first; with moving average and clipping on."""
-    how = recipe({"ema_decay": 0.9}, gradient_clip=1.0)
-    whole = fit_model(problem, how)
+    """Stopped in the middle of the second epoch, or at the end of the first; to the last bit, whatever was drawn."""
+    torch.manual_seed(6)
     with monkeypatch.context() as patch:
         stop_training_after(patch, 7 if len(name) % 2 else 11)
         with pytest.raises(TrainingInterrupted):
-            fit_model(problem, how, checkpoint=tmp_path / "c.pt")
-    resumed = fit_model(problem, how, checkpoint=tmp_path / "c.pt", resume=True)
-    assert torch.equal(probabilities(resumed, problem), probabilities(whole, problem))
-    assert without_time(resumed) == without_time(whole)
+            fit_model(problem, averaged, checkpoint=tmp_path / "c.pt")
+    resumed = fit_model(problem, averaged, checkpoint=tmp_path / "c.pt", resume=True)
+    assert torch.equal(probabilities(resumed, problem), probabilities(model, problem))
+    assert without_time(resumed) == without_time(model)
 
 
 def stop_training_after(patch: pytest.MonkeyPatch, num_steps: int) -> None:

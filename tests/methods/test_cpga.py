@@ -18,6 +18,8 @@ from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def built(method: ContrastivePrototypes, blueprint: Blueprint) -> PrototypeNetwork:
     """With room for as many target rows as the batch has."""

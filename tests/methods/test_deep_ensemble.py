@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
@@ -5,6 +6,8 @@ from shiftcal.methods.deep_ensemble import DeepEnsemble
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 
 def test_members_differ_and_their_probabilities_are_averaged(blueprint: Blueprint, batch: Batch) -> None:

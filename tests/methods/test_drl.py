@@ -14,11 +14,14 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
+
+TRAINING = {"epochs": 20, "batch_size": 32}
+
 
 def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:
-    return fit_model(
-        problem, Recipe.from_names("drl", method_options=options, training={"epochs": 40, "batch_size": 32})
-    )
+    return fit_model(problem, Recipe.from_names("drl", method_options=options, training=TRAINING))
 
 
 def median_ratio(model: FittedModel, problem: ShiftProblem) -> tuple[float, float]:
@@ -58,7 +61,7 @@ def test_batch_norm_does_not_pass_for_a_shift(images: ShiftProblem, kind: str) -
 def test_strength_zero_trains_the_network_of_source_only_to_the_last_bit(features: ShiftProblem) -> None:
     """The surrogate's rounding grew to predictions that differed on digits."""
     robust = fitted(features, ratio_strength=0.0).network.get_submodule("task")
-    plain = fit_model(features, Recipe.from_names("source-only", training={"epochs": 40, "batch_size": 32})).network
+    plain = fit_model(features, Recipe.from_names("source-only", training=TRAINING)).network
     for name, weights in plain.state_dict().items():
         assert torch.equal(robust.state_dict()[name], weights), name
 

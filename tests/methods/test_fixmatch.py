@@ -15,6 +15,8 @@ from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:
     method = FixMatch(threshold=0.5, unlabelled_weight=2.0)

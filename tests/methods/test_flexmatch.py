@@ -14,6 +14,8 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import load_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def test_all_rows_count_at_first_then_each_class_by_its_sure_rows(blueprint: Blueprint, batch: Batch) -> None:
     method = FlexMatch(threshold=0.5)

@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
@@ -10,6 +11,8 @@ from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 
 def claiming_a_shift(network: ClassifierWithRatio) -> ClassifierWithRatio:

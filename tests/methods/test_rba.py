@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch.distributions import MultivariateNormal
 
@@ -11,6 +12,8 @@ from shiftcal.methods.rba import GivenDensities, RobustBiasAware
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 
 def fitted(problem: ShiftProblem, **options: Any) -> FittedModel:

@@ -17,6 +17,8 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def built(method: VirtualAdversarial, blueprint: Blueprint) -> AdversarialNetwork:
     """A network whose discriminator is not yet undecided."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -45,7 +45,6 @@ def check_close(found: dict[str, float], expected: dict[str, float], tolerance: 
         assert found[name] == pytest.approx(value, abs=tolerance, rel=tolerance, nan_ok=True), name
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
 @given(cases)
 def test_metrics_are_numbers_and_the_order_of_rows_and_classes_does_not_matter(case: Case) -> None:
     probabilities, labels, generator = case
@@ -58,7 +57,6 @@ def test_metrics_are_numbers_and_the_order_of_rows_and_classes_does_not_matter(c
         check_close(compute_metrics(probabilities[:, classes], renamed), metrics)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
 @given(cases)
 def test_rows_that_occur_twice_count_twice(case: Case) -> None:
     probabilities, labels, _ = case

@@ -1,5 +1,6 @@
 import csv
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from shiftcal.runs.life_cycle import check_same_options
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.tasks import Task
 from shiftcal.training.fit import fit_model
+
+pytestmark = pytest.mark.usefixtures("quick_estimate")
 
 METHODS = "source-only,source-only+temperature,source-only+histogram[num_bins=2],drl[ratio_strength=0.5]"
 
@@ -61,7 +64,7 @@ def plan(**changes: Any) -> ComparisonPlan:
 
 
 @pytest.fixture(scope="module")
-def finished(place: Path) -> Path:
+def finished(place: Path, quick_estimate: None) -> Path:
     """A folder with every cell of the plan."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
@@ -227,16 +230,6 @@ class TestRunning:
         with folder_lock(finished), pytest.raises(OutputError, match="is in use by process"):
             run_comparison(plan(), finished)
 
-    def test_several_processes_give_the_same_numbers(self, finished: Path) -> None:
-        alone = plan(tasks=(Task("source.npz", "far.npz"),), num_seeds=1)
-        run_comparison(alone, Path("by-two"), engine=LocalProcesses(2), learning_curves=True)
-        assert Path("by-two/learning_curves.csv").is_file()
-        expected = find_cells(finished)
-        found = find_cells(Path("by-two"))
-        assert {contender for _, contender, _ in found} == set(METHODS.split(","))
-        for key, folder in found.items():
-            assert folder.read_metrics() == expected[key].read_metrics()
-
     def test_data_are_read_again_by_each_comparison(self) -> None:
         small = plan(tasks=(Task("source.npz", "changing.npz"),), contenders=(Contender("source-only"),), num_seeds=1)
         for name, num_rows in (("before", 60), ("after", 30)):
@@ -245,7 +238,10 @@ class TestRunning:
             run_comparison(small, Path(name))
             assert results(Path(name))[0]["num_samples"] == str(num_rows)
 
-    def test_an_error_in_a_process_reaches_the_caller(self) -> None:
+    def test_an_error_in_a_process_reaches_the_caller(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Threads stand for processes, which are in tests/training/test_processes.py."""
+        threads = "shiftcal.runs.engines.ProcessPoolExecutor"
+        monkeypatch.setattr(threads, lambda jobs, **_: ThreadPoolExecutor(jobs))
         wrong = plan(tasks=(Task("source.npz", "far.npz"),), backbone="mpl", num_seeds=1)
         with pytest.raises(UnknownNameError, match="Did you mean 'mlp'"):
             run_comparison(wrong, Path("wrong"), engine=LocalProcesses(2))

@@ -23,6 +23,8 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 def fitted(problem: ShiftProblem, **choices: str) -> FittedModel:
     return fit_model(problem, Recipe.from_names(**choices, training={"epochs": 2}))  # type: ignore[arg-type]

@@ -20,6 +20,8 @@ from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.run_data import load_data, load_domain_for
 from shiftcal.training.fitted_model import load_model
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 FILES = {
     "config.yaml",
     "fingerprints.json",
@@ -36,8 +38,9 @@ FILES = {
 @pytest.fixture(autouse=True)
 def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # Drawing takes most of the time of so small a run; tests/test_cli.py looks at real reports.
+    # Reports take most of the time of so small a run, and have tests of their own.
     monkeypatch.setattr("shiftcal.runs.experiment.report_run", lambda folder: folder.report.touch())
+    monkeypatch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")
     generator = np.random.default_rng(0)
     labels = np.arange(60) % 3
     names = np.array(["cat", "dog", "owl"])

@@ -17,11 +17,14 @@ from shiftcal.runs.predictions import load_predictions
 from shiftcal.training.checkpoint import load_checkpoint
 from shiftcal.training.fitted_model import load_model
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 @pytest.fixture(autouse=True)
 def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shiftcal.runs.experiment.report_run", lambda folder: folder.report.touch())
+    monkeypatch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")
     generator = np.random.default_rng(0)
     labels = np.arange(90) % 3
     inputs = (2 * np.eye(3, 4)[labels] + generator.normal(size=(90, 4))).astype(np.float32)

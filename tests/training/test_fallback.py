@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,6 +48,20 @@ def _harmful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "harmful", Harmful)
 
 
+@pytest.fixture
+def _quick(estimate_quickly: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of methods that do not label by the estimate, the check asks nothing of it."""
+    estimate_quickly(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def reference(estimate_quickly: Callable[[pytest.MonkeyPatch], None]) -> FittedModel:
+    """Trained on the source of `problem()` alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        estimate_quickly(patch)
+        return fit_model(problem(), recipe("source-only"))
+
+
 def problem(noise: float = 0.3) -> ShiftProblem:
     """Three clusters in five dimensions, moved a little on the target."""
     generator = np.random.default_rng(0)
@@ -59,8 +73,8 @@ def problem(noise: float = 0.3) -> ShiftProblem:
     return ShiftProblem(LabelledDomain("a", inputs[0], labels, (0, 1, 2)), UnlabelledDomain("b", inputs[1]))
 
 
-def recipe(method: str) -> Recipe:
-    return Recipe.from_names(method, training={"epochs": 10, "batch_size": 32})
+def recipe(method: str, epochs: int = 10) -> Recipe:
+    return Recipe.from_names(method, training={"epochs": epochs, "batch_size": 32})
 
 
 def check(model: FittedModel) -> AdaptationCheck:
@@ -73,19 +87,19 @@ def logits(model: FittedModel, of: ShiftProblem) -> torch.Tensor:
     return model.predict(of.target.inputs).logits
 
 
-@pytest.mark.usefixtures("_harmful")
-def test_a_harmful_method_is_given_up_for_the_source_alone() -> None:
+@pytest.mark.usefixtures("_harmful", "_quick")
+def test_a_harmful_method_is_given_up_for_the_source_alone(reference: FittedModel) -> None:
     data = problem()
     model = fit_with_fallback(data, recipe("harmful"))
     assert model.findings.fell_back
     assert check(model).adapted_agreement < check(model).source_agreement
-    assert torch.equal(logits(model, data), logits(fit_model(data, recipe("source-only")), data))
+    assert torch.equal(logits(model, data), logits(reference, data))
     assert model.asked_for is not None
     assert model.asked_for.method_name == "harmful"
     assert "FELL BACK" in model.findings.verdicts()[0]
 
 
-@pytest.mark.usefixtures("_harmful")
+@pytest.mark.usefixtures("_harmful", "_quick")
 def test_it_can_be_kept_all_the_same() -> None:
     data = problem()
     model = fit_with_fallback(data, recipe("harmful"), fallback=False)
@@ -96,14 +110,15 @@ def test_it_can_be_kept_all_the_same() -> None:
 
 @pytest.mark.parametrize("method", ["drst", "mcc"])
 def test_what_does_no_harm_is_kept(method: str) -> None:
-    data = problem()
-    model = fit_with_fallback(data, recipe(method))
+    data, how = problem(), recipe(method, epochs=3)
+    model = fit_with_fallback(data, how)
     assert not model.findings.fell_back
     assert model.asked_for is None
-    assert torch.equal(logits(model, data), logits(fit_model(data, recipe(method)), data))
+    assert torch.equal(logits(model, data), logits(fit_model(data, how), data))
     assert "adapting has done no harm" in model.findings.verdicts()[0]
 
 
+@pytest.mark.usefixtures("_quick")
 def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem) -> None:
     """Those of the adapted classifier would confirm what it says."""
     assert images.target is not None
@@ -126,11 +141,10 @@ def test_images_are_judged_in_the_features_of_the_reference(images: ShiftProblem
 
 @pytest.mark.parametrize(("wrong_rows", "falls_back"), [(4, False), (5, True), (6, True)])
 def test_the_error_rate_is_five_in_a_hundred(
-    wrong_rows: int, falls_back: bool, monkeypatch: pytest.MonkeyPatch
+    wrong_rows: int, falls_back: bool, reference: FittedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of rows on which the reference alone agrees: 1/16 and 1/32 by tossing a coin."""
     data = problem()
-    reference = fit_model(data, recipe("source-only"))
     right = reference.predict(data.target.inputs).logits if data.target is not None else torch.empty(0)
     turned = right.clone()
     turned[:wrong_rows] = right[:wrong_rows].roll(1, dims=1)
@@ -138,18 +152,19 @@ def test_the_error_rate_is_five_in_a_hundred(
     assert check_adaptation(reference, reference, data).fell_back is falls_back
 
 
-def test_clusters_that_are_relied_on_by_half_can_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clusters_that_are_relied_on_by_half_can_judge(
+    reference: FittedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = problem()
-    model = fit_model(data, recipe("source-only"))
     for reliability, could_judge in ((0.45, False), (0.55, True)):
         monkeypatch.setattr(TrustRule, "cluster_reliability", lambda self, *_, value=reliability: value)
-        assert check_adaptation(model, model, data).could_judge is could_judge
+        assert check_adaptation(reference, reference, data).could_judge is could_judge
 
 
 def test_predictions_that_are_made_with_clusters_do_not_confirm_themselves() -> None:
     """The classifier itself is asked, not what it predicts together with the target's clusters."""
     data = problem(noise=1.0)
-    adapted, reference = (fit_model(data, recipe(method)) for method in ("drst", "source-only"))
+    adapted, reference = (fit_model(data, recipe(method, epochs=4)) for method in ("drst", "source-only"))
     assert data.target is not None
     assert adapted.recipe.method.predicts_with_clusters(adapted.network)
     found = check_adaptation(adapted, reference, data)
@@ -190,7 +205,7 @@ def test_the_paired_test_is_the_binomial_one(only_reference: int, only_adapted: 
     assert paired_p_value(adapted | both, reference | both) == pytest.approx(expected)
 
 
-@pytest.mark.usefixtures("_harmful")
+@pytest.mark.usefixtures("_harmful", "_quick")
 def test_without_clusters_nothing_is_claimed() -> None:
     data = problem()
     generator = np.random.default_rng(1)
@@ -200,11 +215,12 @@ def test_without_clusters_nothing_is_claimed() -> None:
     assert "could not be judged" in model.findings.verdicts()[0]
 
 
+@pytest.mark.usefixtures("_quick")
 def test_a_method_that_does_not_adapt_has_nothing_to_fall_back_from() -> None:
     assert fit_with_fallback(problem(), recipe("source-only")).findings.adaptation is None
 
 
-@pytest.mark.usefixtures("_harmful")
+@pytest.mark.usefixtures("_harmful", "_quick")
 def test_an_interrupted_reference_goes_on(tmp_path: Path) -> None:
     data, checkpoint = problem(), tmp_path / "checkpoint.pt"
     whole = fit_with_fallback(data, recipe("harmful"))
@@ -225,7 +241,7 @@ def test_an_interrupted_reference_goes_on(tmp_path: Path) -> None:
     assert resumed.findings == whole.findings
 
 
-@pytest.mark.usefixtures("_harmful")
+@pytest.mark.usefixtures("_harmful", "_quick")
 def test_a_saved_classifier_knows_what_was_asked_for(tmp_path: Path) -> None:
     data = problem()
     assert data.target is not None

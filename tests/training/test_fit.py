@@ -18,6 +18,8 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 # A step that changes nothing to speak of: what is trained is then what training started from.
 STANDSTILL = {"learning_rate": 1e-12, "weight_decay": 0.0}
 
@@ -32,10 +34,15 @@ def first_classifier(network: nn.Module) -> Classifier:
     return next(module for module in network.modules() if isinstance(module, Classifier))
 
 
+@pytest.fixture(scope="module")
+def model(features: ShiftProblem, quick_estimate: None) -> FittedModel:
+    """Of DRL, whose classifier is a part of its network."""
+    return fit_model(features, recipe("drl", epochs=20))
+
+
 @pytest.fixture
-def run(features: ShiftProblem, tmp_path: Path) -> tuple[FittedModel, str]:
-    """A finished run of DRL, whose classifier is a part of its network, and its folder."""
-    model = fit_model(features, recipe("drl", epochs=20))
+def run(model: FittedModel, tmp_path: Path) -> tuple[FittedModel, str]:
+    """The model and the folder of its finished run."""
     RunFolder(tmp_path / "first").write_model(model)
     return model, str(tmp_path / "first")
 

@@ -1,134 +1,87 @@
-"""Real processes: two of torchrun against one, on one node and on two, and a kill."""
+"""Real processes: two against one, on one node and on two, one that is lost, and a kill.
+
+But for those of torchrun they are forked from a server that has imported everything once: imports would take most of
+their time.
+"""
 
 import json
+import multiprocessing
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from shiftcal.core.folder_lock import folder_lock
+from shiftcal.runs.comparison import ComparisonPlan, find_cells, parse_contenders, run_comparison
+from shiftcal.runs.engines import LocalProcesses
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.predictions import load_predictions
+from shiftcal.runs.tasks import Task
 from shiftcal.training.checkpoint import load_checkpoint
 
-# Two processes of torch share two cores here.
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return write_data(tmp_path)
-
-
-def write_data(folder: Path) -> Path:
-    generator = np.random.default_rng(0)
-    labels = np.arange(200) % 4
-    source = 2 * np.eye(4, 6)[labels] + generator.normal(size=(200, 6))
-    path = folder / "data.npz"
-    np.savez(path, s_x=source.astype(np.float32), s_y=labels, t_x=(source + 0.7).astype(np.float32), t_y=labels)
-    return path
-
-
-def fit_command(data: Path, out: Path, *further: str) -> list[str]:
-    specs = ["--source", f"{data}:s", "--target", f"{data}:t", "--out", str(out)]
-    settings = ["--set", "batch_size=32", "--set", "checkpoint_seconds=0"]
-    return ["-m", "shiftcal", "fit", *specs, *settings, *further]
-
-
-def run(command: list[str]) -> None:
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-# A ratio, self-training, a calibrator, and a reference that is trained by the same processes.
-EVERYTHING = ("--set", "epochs=5", "--learning-curve", "--method", "adapted")
+# What a process runs; `environment`, `said` (a file for stderr) and `arguments` are given.
+PROGRAM = """
+import os, sys, warnings
+import torch
+from shiftcal.faces.cli import main
+os.environ.update(environment)
+os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 2)
+warnings.simplefilter("error", UserWarning)
+torch.set_num_threads(1)
+sys.exit(main(arguments))
+"""
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the data, and with a run of one process."""
-    folder = tmp_path_factory.mktemp("alone")
-    run([sys.executable, *fit_command(write_data(folder), folder / "one", *EVERYTHING)])
-    return folder
+def server() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["shiftcal.runs.experiment", "shiftcal.runs.comparison", "lightning_fabric"])
+    return context
 
 
-def test_two_nodes_give_the_metrics_of_one_process(alone: Path) -> None:
-    command = fit_command(alone / "data.npz", alone / "nodes", *EVERYTHING)
-    meeting = f"--rdzv-backend=c10d --rdzv-id=test --rdzv-endpoint=127.0.0.1:{free_port()}".split()
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
-    nodes = [
-        subprocess.Popen([*torchrun, *command], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    for node in nodes:
-        _, said = node.communicate(timeout=200)
-        assert node.returncode == 0, said
-    check_same_metrics(alone, "nodes")
+class Start:
+    """Starts `shiftcal fit` in processes."""
 
+    def __init__(self, server: ForkServerContext, place: Path) -> None:
+        self.server, self.place = server, place
+        self.started: list[BaseProcess] = []
 
-def test_two_processes_with_parts_of_the_backbone_give_the_metrics_of_one(alone: Path) -> None:
-    command = fit_command(alone / "data.npz", alone / "parts", *EVERYTHING, "--set", "strategy=fsdp")
-    run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command])
-    check_same_metrics(alone, "parts")
-    whole, alike = (load_checkpoint(alone / name / "checkpoint.pt")["model"]["network"] for name in ("one", "parts"))
-    assert {name: value.shape for name, value in alike.items()} == {n: value.shape for n, value in whole.items()}
+    def arguments(self, out: str, *options: str) -> list[str]:
+        data = self.place / "data.npz"
+        specs = ["--source", f"{data}:s", "--target", f"{data}:t", "--out", str(self.place / out)]
+        return ["fit", *specs, "--set", "batch_size=32", "--set", "checkpoint_seconds=0", *options]
 
+    def fit(self, out: str, *options: str, **environment: str) -> BaseProcess:
+        given = {
+            "environment": environment,
+            "said": str(self.said(len(self.started))),
+            "arguments": self.arguments(out, *options),
+        }
+        process = self.server.Process(target=exec, args=(PROGRAM, given))
+        process.start()
+        self.started.append(process)
+        return process
 
-def check_same_metrics(folder: Path, name: str) -> None:
-    one, two = (json.loads((folder / each / "metrics.json").read_text()) for each in ("one", name))
-    for domain in ("source", "target"):
-        for metric, value in one[domain].items():
-            # The threshold of prediction sets is one of 20 held-out scores: rounding may choose the next one.
-            tolerance = 0.1 if "set_" in metric else 1e-4
-            assert two[domain][metric] == pytest.approx(value, abs=tolerance), (domain, metric)
-    curves = [RunFolder(folder / each).read_learning_curve() for each in ("one", name)]
-    assert [row["epoch"] for row in curves[0]] == [1, 2, 3, 4, 5]
-    assert curves[1] == [pytest.approx(row, abs=1e-4) for row in curves[0]]
+    def ranks(self, out: str, *options: str) -> list[BaseProcess]:
+        """Two processes as torchrun starts them, without what torchrun does about those that end."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TORCHELASTIC_RUN_ID": "test"}
+        sizes = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+        return [self.fit(out, *options, **place, **sizes, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
 
-
-@pytest.mark.parametrize(
-    ("lost", "how"), [(1, signal.SIGSTOP), (0, signal.SIGKILL)], ids=["one hangs", "the first is killed"]
-)
-def test_a_lost_process_ends_the_others_and_the_run_can_be_resumed(
-    data: Path, tmp_path: Path, lost: int, how: signal.Signals
-) -> None:
-    many = fit_command(data, tmp_path / "run", "--set", "epochs=400", "--set", "process_timeout=10")
-    port = free_port()
-    processes = [start_rank(rank, port, many) for rank in (0, 1)]
-    try:
-        wait_for_epoch(tmp_path / "run" / "history.jsonl", 2)
-        processes[lost].send_signal(how)
-        started = time.monotonic()
-        _, said = processes[1 - lost].communicate(timeout=60)
-        assert time.monotonic() - started < 30
-        assert processes[1 - lost].returncode == 2
-        assert "has ended, or has not answered for 10 s (process_timeout)" in said
-        assert "Traceback" not in said
-        assert said.endswith("go on with --resume.\n")
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
-    done = len((tmp_path / "run" / "history.jsonl").read_text().splitlines())
-    content = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
-    assert 1 <= content["training"]["epoch"] <= done
-    with folder_lock(tmp_path / "run"):  # free, whoever was killed
-        pass
-
-
-def start_rank(rank: int, port: int, command: list[str]) -> subprocess.Popen[str]:
-    """One of two processes as torchrun starts them, without what torchrun does about those that end."""
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": "test"}
-    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0}
-    environment = {**ENVIRONMENT, **place, **{name: str(number) for name, number in numbers.items()}}
-    return subprocess.Popen(
-        [sys.executable, *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    def said(self, number: int) -> Path:
+        return self.place / f"process {number}"
 
 
 def free_port() -> int:
@@ -138,17 +91,105 @@ def free_port() -> int:
         return port
 
 
-def test_a_killed_run_resumes_to_the_same_result(data: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def start(server: ForkServerContext, tmp_path: Path) -> Iterator[Start]:
+    """A starter beside data; what still runs at the end is killed."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(200) % 4
+    source = 2 * np.eye(4, 6)[labels] + generator.normal(size=(200, 6))
+    target = (source + 0.7).astype(np.float32)
+    np.savez(tmp_path / "data.npz", s_x=source.astype(np.float32), s_y=labels, t_x=target, t_y=labels)
+    starter = Start(server, tmp_path)
+    yield starter
+    for process in starter.started:
+        process.kill()
+        process.join()
+
+
+def finish(start: Start, *processes: BaseProcess) -> None:
+    for process in processes:
+        process.join(timeout=200)
+        assert process.exitcode == 0, start.said(start.started.index(process)).read_text()
+
+
+def test_two_processes_give_the_metrics_of_one(start: Start, tmp_path: Path) -> None:
+    """A ratio, self-training, a calibrator, and a reference that is trained by the same processes."""
+    options = ("--set", "epochs=5", "--learning-curve", "--method", "adapted")
+    finish(start, start.fit("one", *options), *start.ranks("two", *options))
+    finish(start, *start.ranks("parts", *options, "--set", "strategy=fsdp"))
+    for other in ("two", "parts"):
+        check_same_metrics(tmp_path, "one", other)
+        curves = [RunFolder(tmp_path / name).read_learning_curve() for name in ("one", other)]
+        assert [row["epoch"] for row in curves[0]] == [1, 2, 3, 4, 5]
+        assert curves[1] == [pytest.approx(row, abs=1e-4) for row in curves[0]]
+    whole, alike = (
+        load_checkpoint(tmp_path / name / "checkpoint.pt")["model"]["network"] for name in ("one", "parts")
+    )
+    assert {name: value.shape for name, value in alike.items()} == {n: value.shape for n, value in whole.items()}
+
+
+def test_two_nodes_of_torchrun_give_the_metrics_of_one_process(start: Start, tmp_path: Path) -> None:
+    options = ("--set", "epochs=2", "--method", "source-only")
+    alone = start.fit("one", *options)
+    meeting = f"--rdzv-backend=c10d --rdzv-id=test --rdzv-endpoint=127.0.0.1:{free_port()}".split()
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
+    command = [*torchrun, "-m", "shiftcal", *start.arguments("nodes", *options)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
+    nodes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for node in nodes:
+        _, said = node.communicate(timeout=200)
+        assert node.returncode == 0, said
+    finish(start, alone)
+    check_same_metrics(tmp_path, "one", "nodes")
+
+
+def check_same_metrics(place: Path, *names: str) -> None:
+    one, two = (json.loads((place / name / "metrics.json").read_text()) for name in names)
+    for domain in ("source", "target"):
+        for metric, value in one[domain].items():
+            # The threshold of prediction sets is one of 20 held-out scores: rounding may choose the next one.
+            tolerance = 0.1 if "set_" in metric else 1e-4
+            assert two[domain][metric] == pytest.approx(value, abs=tolerance), (domain, metric)
+
+
+@pytest.mark.parametrize(
+    ("lost", "how"), [(1, signal.SIGSTOP), (0, signal.SIGKILL)], ids=["one hangs", "the first is killed"]
+)
+def test_a_lost_process_ends_the_others_and_the_run_can_be_resumed(
+    start: Start, tmp_path: Path, lost: int, how: signal.Signals
+) -> None:
+    processes = start.ranks("run", "--set", "epochs=400", "--set", "process_timeout=10")
+    wait_for_epoch(tmp_path / "run" / "history.jsonl", 2)
+    pid = processes[lost].pid
+    assert pid is not None
+    os.kill(pid, how)
+    started = time.monotonic()
+    processes[1 - lost].join(timeout=60)
+    assert time.monotonic() - started < 30
+    assert processes[1 - lost].exitcode == 2
+    said = start.said(1 - lost).read_text()
+    assert "has ended, or has not answered for 10 s (process_timeout)" in said
+    assert "Traceback" not in said
+    assert said.endswith("go on with --resume.\n")
+    processes[lost].kill()
+    processes[lost].join()
+    done = len((tmp_path / "run" / "history.jsonl").read_text().splitlines())
+    content = load_checkpoint(tmp_path / "run" / "checkpoint.pt")
+    assert 1 <= content["training"]["epoch"] <= done
+    with folder_lock(tmp_path / "run"):  # free, whoever was killed
+        pass
+
+
+def test_a_killed_run_resumes_to_the_same_result(start: Start, tmp_path: Path) -> None:
     """Ctrl-C is in tests/faces/test_cli.py."""
     many = ("--set", "epochs=40")
-    run([sys.executable, *fit_command(data, tmp_path / "whole", *many)])
+    whole, process = start.fit("whole", *many), start.fit("killed", *many)
     killed = tmp_path / "killed"
-    process = subprocess.Popen([sys.executable, *fit_command(data, killed, *many)], env=ENVIRONMENT)
     wait_for_epoch(killed / "history.jsonl", 3)
-    process.send_signal(signal.SIGKILL)
-    process.wait(timeout=60)
+    process.kill()
+    process.join(timeout=60)
     assert not (killed / "metrics.json").exists()
-    run([sys.executable, *fit_command(data, killed, *many, "--resume")])
+    finish(start, whole, start.fit("killed", *many, "--resume"))
     for name in ("source", "target"):
         expected, got = (
             load_predictions(tmp_path / run_name / "predictions" / f"{name}.npz") for run_name in ("whole", "killed")
@@ -163,3 +204,27 @@ def wait_for_epoch(history: Path, epoch: int) -> None:
     while not history.exists() or len(history.read_text().splitlines()) < epoch:
         assert time.monotonic() < deadline, "training did not start"
         time.sleep(0.01)
+
+
+def test_a_comparison_by_two_processes_has_the_numbers_of_one(
+    server: ForkServerContext, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Instead of processes that import everything again.
+    forked = SimpleNamespace(get_context=lambda _: server)
+    monkeypatch.setattr("shiftcal.runs.engines.multiprocessing", forked)
+    monkeypatch.setattr("shiftcal.runs.comparison.tables.write_report", lambda *_, **__: None)
+    data = tmp_path / "data.npz"
+    plan = ComparisonPlan(
+        tasks=(Task(f"{data}:s", f"{data}:t"),),
+        contenders=parse_contenders("source-only,source-only+temperature,drl[ratio_strength=0.5]"),
+        num_seeds=1,
+        settings=("epochs=2",),
+    )
+    for jobs in (1, 2):
+        run_comparison(plan, tmp_path / f"by {jobs}", engine=LocalProcesses(jobs), learning_curves=True)
+        assert (tmp_path / f"by {jobs}" / "learning_curves.csv").is_file()
+    one, two = (find_cells(tmp_path / f"by {jobs}") for jobs in (1, 2))
+    assert {contender for _, contender, _ in one} == {contender.name for contender in plan.contenders}
+    assert {key: cell.read_metrics() for key, cell in two.items()} == {
+        key: cell.read_metrics() for key, cell in one.items()
+    }

@@ -19,6 +19,8 @@ from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import Predict, _moving_average
 
+pytestmark = pytest.mark.usefixtures("quick_estimate")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTraining(SourceOnly):

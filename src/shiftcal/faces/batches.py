@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
 from shiftcal.data.table_files import is_table_file, read_table_file
-
-PERIODS = {"hour": "h", "day": "D", "week": "W", "month": "M", "quarter": "Q", "year": "Y"}
+from shiftcal.faces.periods import PERIODS
 
 
 class TableBatch(NamedTuple):

@@ -8,11 +8,9 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
@@ -20,6 +18,10 @@ from shiftcal.core.errors import InvalidInputError, ProcessLostError, ShiftcalEr
 from shiftcal.core.processes import is_main_process, started_by_torchrun
 from shiftcal.methods.networks.classifiers import uses_batch_statistics
 from shiftcal.training.options import TrainingOptions
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
 _PRECISION: dict[str, Any] = {"fp32": "32-true", "bf16": "bf16-mixed"}
 # Words of gloo, NCCL and the rendezvous, whose errors have no types of their own.
@@ -33,6 +35,9 @@ def launched_fabric(options: TrainingOptions) -> Iterator[Fabric]:
     Blocks may stand within each other: the processes stay joined until the outermost ends. Joined anew, the first of
     them could still be busy while the others look for it in vain.
     """
+    # Imported by training alone: it takes as long as torch, and what only predicts has no use for it.
+    from lightning_fabric import Fabric
+
     joined_already = torch.distributed.is_initialized()
     accelerator, devices = _devices(options.device)
     with warnings.catch_warnings():
@@ -159,6 +164,8 @@ def seed_device(seed: int, device: torch.device) -> None:
 def _strategy(options: TrainingOptions) -> DDPStrategy | str:
     if not started_by_torchrun():
         return "auto"
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
     return DDPStrategy(timeout=datetime.timedelta(seconds=options.process_timeout))
 
 

@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from shiftcal.core.errors import CheckpointError, InvalidInputError
@@ -30,6 +29,9 @@ from shiftcal.training.fitted_model import FittedModel, check_held_out, load_mod
 from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.recipe import Recipe, decisive
 from shiftcal.training.trainer import EpochRecord, Predict, Trainer, Watch
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _MOST_ROWS_FOR_STATISTICS = 2_000
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from shiftcal.core.errors import UserCodeError
@@ -15,6 +14,9 @@ from shiftcal.core.progress import progress_bar
 from shiftcal.data.inputs import Inputs
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.methods.base import Method, Outputs
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _BATCH_SIZE = 256
 

@@ -11,11 +11,10 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -48,6 +47,9 @@ from shiftcal.training.sharding import (
     whole,
     whole_copy,
 )
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 EpochRecord = dict[str, float]
 Validate = Callable[[Outputs], Mapping[str, float]]

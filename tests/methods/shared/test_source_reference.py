@@ -42,14 +42,14 @@ def image_batch(is_pseudo: list[bool]) -> Batch:
     )
 
 
-@pytest.fixture(params=["drst", "drssl"])
+@pytest.fixture(scope="module", params=["drst", "drssl"])
 def recipe(request: pytest.FixtureRequest) -> Recipe:
     options = {"warmup_share": 0.5} if request.param == "drst" else {"warmup_share": 0.5, "unlabelled_multiple": 1}
     training = {"epochs": 2, "batch_size": 16, "validation_fraction": 0.3}
     return Recipe.from_names(request.param, "target-scaling", method_options=options, training=training)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def adapted(recipe: Recipe, images: ShiftProblem) -> FittedModel:
     return fit_model(images, recipe)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -16,28 +18,28 @@ from shiftcal.metrics import (
 Predictions = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
-def test_forty_million_samples_keep_their_digits() -> None:
-    probabilities = np.tile([0.95, 0.05], (1_000_000, 1))
-    labels = np.arange(1_000_000) % 2
+def test_many_samples_keep_their_digits() -> None:
+    # A plain running sum would be off by 7e-12.
+    probabilities = np.tile([0.95, 0.05], (400_000, 1))
+    labels = np.arange(400_000) % 2
     metric = StreamingExpectedCalibrationError()
-    for _ in range(40):
+    for _ in range(5):
         metric.update(probabilities, labels)
     assert metric.compute() == pytest.approx(0.45, abs=1e-12)
 
 
-@pytest.mark.parametrize("num_bins", [1, 10, 15])
-def test_number_of_bins_is_used(predictions: Predictions, num_bins: int) -> None:
-    value = StreamingExpectedCalibrationError(num_bins=num_bins).update(*predictions).compute()
-    assert value == expected_calibration_error(*predictions, num_bins)
-    assert StreamingReliabilityCurve(num_bins=num_bins).update(*predictions).compute().count.shape == (num_bins,)
+def test_number_of_bins_is_used(predictions: Predictions) -> None:
+    for num_bins in (1, 10, 15):
+        value = StreamingExpectedCalibrationError(num_bins=num_bins).update(*predictions).compute()
+        assert value == expected_calibration_error(*predictions, num_bins)
+        assert StreamingReliabilityCurve(num_bins=num_bins).update(*predictions).compute().count.shape == (num_bins,)
 
 
-@pytest.mark.parametrize("num_cells", [1, 10, 1000, 10_000])
-@pytest.mark.parametrize("num_bins", [1, 2, 15])
-def test_adaptive_error_is_within_its_bound(predictions: Predictions, num_bins: int, num_cells: int) -> None:
-    metric = StreamingAdaptiveCalibrationError(num_bins=num_bins, num_cells=num_cells).update(*predictions)
-    exact = adaptive_calibration_error(*predictions, num_bins)
-    assert abs(metric.compute() - exact) <= metric.error_bound() + 1e-12
+def test_adaptive_error_is_within_its_bound(predictions: Predictions) -> None:
+    for num_bins, num_cells in itertools.product((1, 2, 15), (1, 10, 1000, 10_000)):
+        metric = StreamingAdaptiveCalibrationError(num_bins=num_bins, num_cells=num_cells).update(*predictions)
+        exact = adaptive_calibration_error(*predictions, num_bins)
+        assert abs(metric.compute() - exact) <= metric.error_bound() + 1e-12
 
 
 def test_adaptive_error_of_evenly_spread_samples() -> None:

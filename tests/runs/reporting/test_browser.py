@@ -64,7 +64,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory, make_run: Callable[..., Ru
     folder = tmp_path_factory.mktemp("reports")
     names = tuple(f"a class of a rather long name {index}" for index in range(65))
     cells = [Cell(task, method, 0, {"accuracy": 0.5}) for task in ("a", "b") for method in ("drl", ATTACK)]
-    several = [make_run(), make_run(ATTACK, shifted=False), make_run("x" * 300, labelled=False)]
+    several = [make_run(ATTACK, shifted=False), make_run("x" * 300, labelled=False)]
     paths = {name: folder / f"{name}.html" for name in ("one", "several", "hostile")}
     hostile = make_run(ATTACKS[3], num_classes=len(ATTACKS), classes=ATTACKS)
     hostile = replace(
@@ -75,7 +75,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory, make_run: Callable[..., Ru
         target=replace(hostile.target, ids=np.resize(ATTACKS, len(hostile.target))),
     )
     write_report(
-        [hostile, make_run(ATTACKS[2])],
+        [hostile],
         paths["hostile"],
         title=" ".join(ATTACKS),
         table=comparison_table([Cell(attack, attack, 0, {"accuracy": 0.5}) for attack in ATTACKS]),

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftcal.faces.batches import PERIODS
 from shiftcal.faces.cli.answers import Answer
 from shiftcal.faces.cli.arguments import declare_names, positive
+from shiftcal.faces.periods import PERIODS
 
 if TYPE_CHECKING:
     from shiftcal.faces.prediction_columns import TableRoles
