@@ -303,7 +303,8 @@ class Moody(nn.Module):
 def test_errors_of_a_users_own_module_are_named_with_their_rows() -> None:
     inputs = np.random.default_rng(0).normal(size=(600, 2)).astype(np.float32)
     classifier = AdaptiveClassifier(backbone=Moody(), epochs=1).fit(inputs, np.arange(600) % 2)
-    inputs[300] = 1e6
-    with pytest.raises(UserCodeError, match=r"backbone Moody raised ArithmeticError.*rows 256 to 511") as raised:
-        classifier.predict(inputs)
+    more = np.tile(inputs, (20, 1))
+    more[9_000] = 1e6
+    with pytest.raises(UserCodeError, match=r"backbone Moody raised ArithmeticError.*rows 8192 to 11999") as raised:
+        classifier.predict(more)
     assert isinstance(raised.value.__cause__, ArithmeticError)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.linalg import vector_norm
+from torch.nn.functional import linear, normalize
 
 CONCENTRATION = 30.0
 """kappa."""
 _NUM_ROUNDS = 10
-# Of the sum of no rows: squared, so that nothing is divided by 0.
+# Of what has no length, so that nothing is divided by 0; of the sum of no rows: squared.
 _LEAST_LENGTH = 1e-12
 # Times the median deviation from which on columns are taken to have units of their own.
 _UNLIKE_UNITS = 30.0
@@ -36,13 +37,9 @@ class Clusters:
     centroids: Tensor
     """(C, F) of unit length."""
 
-    def directions(self, features: Tensor) -> Tensor:
-        """Unit vectors (N, F) from the centre to each row."""
-        return normalize(features / self.units - self.centre, dim=-1)
-
     def log_posteriors(self, features: Tensor) -> Tensor:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
-        return torch.log_softmax(CONCENTRATION * self.directions(features) @ self.centroids.T, dim=-1)
+        return torch.log_softmax(CONCENTRATION * self._similarities(features), dim=-1)
 
     def posteriors(self, features: Tensor) -> Tensor:
         """q (N, C)."""
@@ -50,7 +47,14 @@ class Clusters:
 
     def assigned(self, features: Tensor) -> Tensor:
         """The cluster (N,) with the largest share in each row."""
-        return (self.directions(features) @ self.centroids.T).argmax(dim=-1)
+        return self._similarities(features).argmax(dim=-1)
+
+    def _similarities(self, features: Tensor) -> Tensor:
+        """Cosines (N, C) of each row and each centroid, seen from the centre; in the precision of the features."""
+        units, centre, centroids = (part.to(features) for part in (self.units, self.centre, self.centroids))
+        # Lengths divide the few cosines, and not the many features.
+        moved = features - centre if bool((units == 1).all()) else features / units - centre
+        return linear(moved, centroids) / vector_norm(moved, dim=-1, keepdim=True).clamp_min(_LEAST_LENGTH)
 
 
 def fit_clusters(

@@ -106,8 +106,8 @@ def _votes(rows: ObservedRows, clusters: Clusters | None, cluster_vote: Tensor) 
     """v u (N,)."""
     if clusters is None or rows.features is None:
         return torch.zeros_like(rows.target_probability)
-    posteriors = clusters.posteriors(rows.features)
-    return cluster_vote * posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1)
+    log_share = clusters.log_posteriors(rows.features).gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1)
+    return cluster_vote * log_share.exp()
 
 
 def _log_scale(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,10 +33,21 @@ from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoint
 from shiftcal.training.fabric import prediction_device
 from shiftcal.training.held_out import HeldOut, held_out_rows
-from shiftcal.training.inference import observe_rows, predict_inputs
+from shiftcal.training.inference import observe_rows, predict_batches, predict_inputs
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord
+
+
+class Predicted(NamedTuple):
+    """What a fitted model says of a batch of rows; float64."""
+
+    probabilities: Tensor
+    """(N, C) calibrated."""
+    density_ratio: Tensor
+    """(N,) P_source / P_target."""
+    sets: Tensor | None
+    """(N, C) true where a class is in the set of a row; None if no coverage was asked for."""
 
 
 @dataclass(frozen=True)
@@ -76,26 +87,48 @@ class FittedModel:
         self._check_shape(inputs)
         return self._outputs(inputs, finish=self._calibrated_outputs, keep_inputs=keep_inputs)
 
+    def predict_batches(self, inputs: Inputs, coverage: float | None = None) -> Iterator[Predicted]:
+        """Calibrated probabilities, density ratio and, for a coverage, sets, batch by batch and in one pass.
+
+        Memory does not grow with the rows.
+
+        Raises:
+            InvalidInputError: inputs of another shape, or sets without held-out source data, or for a coverage out of range.
+        """
+        self._check_shape(inputs)
+        training = self.recipe.training
+        device = prediction_device(training.device)
+        for outputs in predict_batches(
+            self.recipe.method,
+            self.network.to(device),
+            inputs,
+            device=device,
+            flip_average=training.flip_average,
+            finish=self._calibrated_outputs,
+        ):
+            probabilities, ratio = torch.softmax(outputs.logits.double(), dim=-1), outputs.density_ratio.double()
+            sets = None if coverage is None else self._conformity().sets(probabilities, 1 / ratio, coverage)
+            yield Predicted(probabilities, ratio, sets)
+
     def _check_shape(self, inputs: Inputs) -> None:
         if inputs.shape != self.input_shape:
             raise InvalidInputError(f"expected inputs of shape {self.input_shape}, got {inputs.shape}")
 
-    def prediction_sets(self, outputs: Outputs, coverage: float) -> Tensor:
-        """Which classes (N, C) are in the set of each row.
+    def _conformity(self) -> Conformity:
+        """What prediction sets are made from.
 
         Raises:
-            InvalidInputError: no source data was held out, or the coverage is out of range.
+            InvalidInputError: no source data was held out.
         """
         if self.conformity is None:
             raise InvalidInputError(
                 "prediction sets need held-out source data, and there is none; give more data or a larger "
                 "validation_fraction"
             )
-        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
-        return self.conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage)
+        return self.conformity
 
     def estimate(self, inputs: Inputs) -> Estimate:
-        """What to expect of the model on rows without labels.
+        """What to expect of the model on rows without labels, by a sample of at most 20,000 of them.
 
         Raises:
             InvalidInputError: no source data was held out.
@@ -106,6 +139,7 @@ class FittedModel:
                 "validation_fraction"
             )
         self._check_shape(inputs)
+        num_rows, inputs = len(inputs), inputs.subset(sampled_rows(len(inputs)))
         said = self._outputs(inputs, keep_inputs=True)
         judged = None
         if self.held_out.judged is not None:
@@ -122,7 +156,8 @@ class FittedModel:
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
         checks = self.held_out.input_checks(inputs)
-        return estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes, inputs=checks)
+        found = estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes, inputs=checks)
+        return replace(found, num_rows=num_rows)
 
     def with_calibrator(
         self,
@@ -194,9 +229,7 @@ class FittedModel:
         calibrator, state = self.recipe.calibrator, self.calibrator_state
         if calibrator is None or state is None:
             return outputs
-        return outputs._replace(
-            logits=calibrator.calibrate(outputs, state), density_ratio=calibrator.density_ratio(outputs, state)
-        )
+        return calibrator.calibrated(outputs, state)
 
     def _outputs(
         self, inputs: Inputs, *, finish: Callable[[Outputs], Outputs] | None = None, keep_inputs: bool = False
