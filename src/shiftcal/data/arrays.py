@@ -191,7 +191,7 @@ def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
         features = np.ascontiguousarray(array, dtype=np.float32)
         # A sum takes no memory and a fraction of the time; it is not finite if one of the numbers is not.
         is_suspicious = not np.isfinite(features.sum())
-    bad = ~np.isfinite(features).all(axis=1) if is_suspicious else np.zeros(0, dtype=bool)
+    bad = np.asarray(~np.isfinite(features).all(axis=1)) if is_suspicious else np.zeros(0, dtype=bool)
     if bad.any():
         raise InvalidInputError(
             f"{name}: {int(bad.sum())} of {len(bad)} rows have NaN or infinite features (or too large for float32), "

@@ -72,7 +72,7 @@ class Inputs(ABC):
         """The rows as float32: (N, D), or (N, C, H, W) in [0, 1]."""
 
     def fetch_span(self, rows: range) -> Tensor:
-        """The same of rows at even distances; the result may share the memory of the data and is not to be changed."""
+        """The same of rows at even distances; it may share the memory of the data, and is not to be changed."""
         return self.fetch(np.arange(rows.start, rows.stop, rows.step, dtype=np.int64))
 
     def identify(self, row: int) -> str:

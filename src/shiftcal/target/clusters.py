@@ -54,7 +54,8 @@ class Clusters:
         units, centre, centroids = (part.to(features) for part in (self.units, self.centre, self.centroids))
         # Lengths divide the few cosines, and not the many features.
         moved = features - centre if bool((units == 1).all()) else features / units - centre
-        return linear(moved, centroids) / vector_norm(moved, dim=-1, keepdim=True).clamp_min(_LEAST_LENGTH)
+        lengths: Tensor = vector_norm(moved, dim=-1, keepdim=True)
+        return linear(moved, centroids) / lengths.clamp_min(_LEAST_LENGTH)
 
 
 def fit_clusters(

@@ -93,7 +93,7 @@ class FittedModel:
         Memory does not grow with the rows.
 
         Raises:
-            InvalidInputError: inputs of another shape, or sets without held-out source data, or for a coverage out of range.
+            InvalidInputError: inputs of another shape; sets without held-out source data; a coverage out of range.
         """
         self._check_shape(inputs)
         training = self.recipe.training

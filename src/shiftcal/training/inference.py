@@ -16,9 +16,8 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.functional.averaging import log_mean_probabilities
 from shiftcal.methods.base import Method, Outputs
 
-# Numbers of a batch of vectors, so that it stays in the processor's cache, and the rows that there are at least and at
-# most: fewer and the calls themselves take time. Pictures, whose activations are larger than themselves, come in the
-# smallest batches.
+# Numbers of a batch of vectors, so that it stays in the processor's cache, and the fewest and most rows: of fewer the
+# calls themselves take time. Pictures, whose activations are larger than themselves, come in the smallest batches.
 _BATCH_NUMBERS = 2**19
 _FEWEST_ROWS, _MOST_ROWS = 256, 8192
 

@@ -40,22 +40,39 @@ def declare_predict(parser: argparse.ArgumentParser) -> None:
 def predict_command(arguments: argparse.Namespace) -> None:
     """`shiftcal predict`."""
     from shiftcal.core.files import check_not_an_input, check_writable_folder
-    from shiftcal.data.specs import table_as_written
-    from shiftcal.data.table_encoder import TableInputs
-    from shiftcal.runs.evaluation import predict_domain
     from shiftcal.runs.folder import RunFolder
-    from shiftcal.runs.prediction_tables import check_export_path, export_predictions
+    from shiftcal.runs.prediction_tables import check_export_path
     from shiftcal.training.fitted_model import load_model
 
     check_export_path(arguments.out)
     check_not_an_input(arguments.out, [*files_of_spec(arguments.data), *arguments.run_folder.rglob("*.npz")])
     check_writable_folder(arguments.out.absolute().parent)
-    model = load_model(RunFolder(arguments.run_folder).checkpoint)
+    checkpoint = RunFolder(arguments.run_folder).checkpoint
+    print(f"{_score(load_model(checkpoint), checkpoint, arguments)} predictions: {arguments.out}")
+
+
+def _score(model: Any, checkpoint: Path, arguments: argparse.Namespace) -> int:
+    """Write the predictions, in parts where the data are large, and give their number."""
+    from shiftcal.data.specs import table_as_written
+    from shiftcal.data.table_encoder import TableColumns, TableEncoder, TableInputs
+    from shiftcal.runs import scoring
+    from shiftcal.runs.evaluation import predict_domain
+    from shiftcal.runs.prediction_tables import export_predictions
+
+    gathers = arguments.out.suffix.lower() == ".npz"
+    large = scoring.large_table(arguments.data)
+    if large is not None and isinstance(model.encoder, TableEncoder) and not gathers:
+        roles = TableColumns(label=arguments.label, id=arguments.id)
+        parts = scoring.table_parts(large, arguments.data, model.encoder, roles)
+        return scoring.score_in_parts(model, parts, scoring.identity_of(checkpoint, large), arguments.out)
     domain = _domain_for(model, arguments)
+    is_table = isinstance(domain.inputs, TableInputs)
+    if len(domain) > scoring.ROWS_OF_A_PART and not is_table and not gathers:
+        parts, identity = scoring.domain_parts(domain), scoring.identity_of(checkpoint, domain)
+        return scoring.score_in_parts(model, parts, identity, arguments.out)
     predictions = predict_domain(model, domain)
-    beside = table_as_written(arguments.data) if isinstance(domain.inputs, TableInputs) else None
-    export_predictions(predictions, arguments.out, beside)
-    print(f"{len(predictions)} predictions: {arguments.out}")
+    export_predictions(predictions, arguments.out, table_as_written(arguments.data) if is_table else None)
+    return len(predictions)
 
 
 def _domain_for(model: Any, arguments: argparse.Namespace) -> Any:
