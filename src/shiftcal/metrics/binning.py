@@ -55,6 +55,10 @@ def bin_totals(values: FloatArray, hits: BoolArray, edges: FloatArray) -> FloatA
     length = max(_BLOCK_LENGTH, len(edges) - 1)
     starts = range(0, len(values), length)
     blocks = [_block_totals(values[start : start + length], hits[start : start + length], edges) for start in starts]
+    return _summed(blocks)
+
+
+def _summed(blocks: list[FloatArray]) -> FloatArray:
     # NumPy sums pairwise only along contiguous memory.
     totals: FloatArray = np.stack(blocks, axis=-1).sum(axis=-1)
     return totals
@@ -74,7 +78,10 @@ def tie_totals(values: FloatArray, hits: BoolArray) -> FloatArray:
 
 def confidence_bins(predictions: CheckedPredictions, num_bins: int = DEFAULT_NUM_BINS) -> FloatArray:
     """Return the totals of the top-1 confidence in equal-width bins (3, num_bins); a hit is a right answer."""
-    return bin_totals(predictions.confidence, predictions.correct, bin_edges(num_bins))
+    edges = bin_edges(num_bins)
+    # Block by block from the probabilities on: confidences of all samples would be written to memory and read again.
+    blocks = [_block_totals(block.confidence, block.correct, edges) for block in predictions.blocks(num_bins)]
+    return _summed(blocks)
 
 
 def confidence_ties(predictions: CheckedPredictions) -> FloatArray:

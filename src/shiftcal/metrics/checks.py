@@ -55,6 +55,11 @@ class CheckedPredictions:
         """C."""
         return int(self.probabilities.shape[1])
 
+    def blocks(self, fewest: int) -> Iterator[CheckedPredictions]:
+        """The same samples in parts that fit in the processor's cache, of at least so many."""
+        for rows in row_blocks(self.num_samples, self.num_classes, fewest=fewest):
+            yield CheckedPredictions(self.probabilities[rows], self.labels[rows])
+
     @property
     def predicted(self) -> IntArray:
         """Most probable class of each sample (N,); the first one of equals."""
