@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test setup lock setup-locked audit lint types unit fuzz crash soak format clean
+.PHONY: demo test setup lock setup-locked audit lint types unit fuzz crash soak bench format clean
 
 demo: setup
 	$(BIN)/shiftcal demo --out demo-results
@@ -58,6 +58,17 @@ crash: setup
 MINUTES ?= 30
 soak: setup
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
+
+# Speed and memory, into docs/performance.md; TOPICS="metrics prediction" for some. What we are compared with is kept
+# apart from what we need.
+TOPICS ?=
+PEERS := $(VENV)/peers
+bench: setup $(PEERS)
+	PYTHONPATH=$(PEERS) $(BIN)/python -m benchmarks.performance.run $(TOPICS)
+
+$(PEERS):
+	$(BIN)/python -m pip install --quiet --no-deps --target $(PEERS) torchmetrics==1.9.0 torch-uncertainty==0.13.0 \
+		lightning-utilities lightning pytorch-lightning einops jsonargparse rich seaborn
 
 format: setup
 	$(BIN)/ruff check --fix .

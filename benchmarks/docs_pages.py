@@ -7,6 +7,7 @@ python -m benchmarks.docs_pages --check    # fails if a page is not what the rec
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 import sys
@@ -14,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 import matplotlib
 from benchmarks.claims import claims_table
@@ -79,6 +81,24 @@ def crash_table(rows: list[Row]) -> str:
     """One line per way to fail: how often, and what became of it."""
     lines = ["| | times | resumed | identical | nothing left over |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row.values())} |" for row in rows)])
+
+
+def time_table(measurements: Iterable[Mapping[str, Any]]) -> str:
+    """One line per measurement of benchmarks/performance: processor seconds, and those of what it is held against."""
+    lines = ["| what | size | CPU s | against | CPU s | ratio | bar | peak GB |", "|---" * 8 + "|"]
+    for line in measurements:
+        own, other = line["seconds"], line["against_seconds"]
+        numbers = own, other, None if other is None else own / other, line["peak_gigabytes"]
+        seconds, others, ratio, peak = ("" if number is None else f"{number:.3g}" for number in numbers)
+        cells = line["what"], line["size"], seconds, line["against"] or "", others, ratio, line["bar"] or "", peak
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def measured(topic: str) -> list[Mapping[str, Any]]:
+    """What was measured of a topic of benchmarks/performance."""
+    record = json.loads((RECORDS / "performance" / "records" / f"{topic}.json").read_text(encoding="utf-8"))
+    return list(record["measurements"])
 
 
 def method_table(rows: list[Row], metrics: Mapping[str, str] = CALIBRATION_METRICS) -> str:
@@ -241,6 +261,10 @@ def main(arguments: list[str]) -> int:
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
         "claims.md": {"claims": claims_table()},
+        "performance.md": {
+            path.stem: time_table(measured(path.stem))
+            for path in sorted((RECORDS / "performance" / "records").glob("*.json"))
+        },
         "reliability.md": {"crashes": crash_table(read("crashes/results.csv"))},
         "semi_supervised.md": {
             "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),

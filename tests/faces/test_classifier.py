@@ -274,7 +274,25 @@ class Moody(nn.Module):
 def test_errors_of_a_users_own_module_are_named_with_their_rows() -> None:
     inputs = np.random.default_rng(0).normal(size=(600, 2)).astype(np.float32)
     classifier = AdaptiveClassifier(backbone=Moody(), epochs=1).fit(inputs, np.arange(600) % 2)
-    inputs[300] = 1e6
-    with pytest.raises(UserCodeError, match=r"backbone Moody raised ArithmeticError.*rows 256 to 511") as raised:
-        classifier.predict(inputs)
+    more = np.tile(inputs, (20, 1))
+    more[9_000] = 1e6
+    with pytest.raises(UserCodeError, match=r"backbone Moody raised ArithmeticError.*rows 8192 to 11999") as raised:
+        classifier.predict(more)
     assert isinstance(raised.value.__cause__, ArithmeticError)
+
+
+def test_one_pass_gives_what_the_methods_give_one_by_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(300, 64)).astype(np.float32)
+    classifier = AdaptiveClassifier(epochs=1).fit(inputs, np.arange(300) % 3, inputs + 0.5)
+    # Several batches, of a file that can't be written to.
+    np.save(tmp_path / "rows.npy", np.tile(inputs, (30, 1)))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    batches = list(classifier.iter_predict(rows, coverage=0.8))
+    assert len(batches) == 2
+    probabilities, ratio, sets = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    np.testing.assert_array_equal(probabilities, classifier.predict_proba(rows))
+    np.testing.assert_array_equal(ratio, classifier.density_ratio(rows))
+    np.testing.assert_array_equal(sets, classifier.predict_set(rows, coverage=0.8))
+    np.testing.assert_allclose(probabilities[:300], probabilities[-300:], rtol=1e-5)
+    assert next(classifier.iter_predict(rows)).sets is None

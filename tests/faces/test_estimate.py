@@ -54,6 +54,14 @@ def test_of_the_target_of_training_it_says_what_fit_said(tmp_path: Path) -> None
         assert found.verdict == fitted.verdict_
 
 
+def test_many_rows_are_judged_by_a_sample(classifier: AdaptiveClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = clusters(900, 4, moved=2.0)
+    monkeypatch.setattr("shiftcal.training.fitted_model.sampled_rows", lambda num_rows: np.arange(0, num_rows, 3))
+    found = classifier.estimate(inputs)
+    assert found.num_rows == 900
+    assert found.accuracy == pytest.approx((classifier.predict(inputs) == labels).mean(), abs=0.1)
+
+
 def test_an_adapted_classifier_is_judged_by_its_reference(tmp_path: Path) -> None:
     images, labels = np.random.default_rng(0).integers(0, 256, (120, 8, 8), dtype=np.uint8), np.arange(120) % 2
     images[labels == 1, :, :4] //= 4

@@ -117,3 +117,29 @@ def test_memory_order_does_not_matter() -> None:
     wide = np.random.default_rng(0).dirichlet(np.ones(4), 100)
     labels = np.arange(100) % 4
     assert compute_metrics(np.asfortranarray(wide), labels) == pytest.approx(compute_metrics(wide, labels), abs=1e-14)
+
+
+@pytest.mark.parametrize(("num_rows", "num_classes"), [(30_000, 5), (3_000, 40)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_many_blocks_are_taken_as_one_array(num_rows: int, num_classes: int, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    # Of fifteenths: many rows have several classes that are the most probable.
+    probabilities = (rng.multinomial(15, np.full(num_classes, 1 / num_classes), num_rows) / 15).astype(dtype)
+    labels = rng.integers(0, num_classes, num_rows)
+    predictions = check_predictions(probabilities, labels)
+    wide = probabilities.astype(np.float64)
+    np.testing.assert_array_equal(predictions.predicted, wide.argmax(axis=1))
+    np.testing.assert_array_equal(predictions.confidence, wide.max(axis=1))
+    squares = np.square(wide - np.eye(num_classes)[labels]).sum(axis=1).mean()
+    assert brier_score(probabilities, labels) == pytest.approx(squares, rel=1e-13)
+    assert compute_metrics(probabilities, labels) == compute_metrics(wide, labels)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [(-1.0, "Got -1.0 at sample 29998, class 1"), (0.7, r"at sample 29998 \(1 such")]
+)
+def test_errors_name_the_row_of_the_whole_array(value: float, message: str) -> None:
+    probabilities = np.tile([0.5, 0.5], (30_000, 1))
+    probabilities[29_998, 1] = value
+    with pytest.raises(InvalidInputError, match=message):
+        check_predictions(probabilities, np.zeros(30_000, dtype=int))

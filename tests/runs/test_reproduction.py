@@ -27,7 +27,7 @@ def test_every_plan_names_methods_and_options_that_there_are(name: str, scale: S
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A task of a few rows for the real ones, with made-up votes, and one of pictures on white; no report is drawn."""
+    """A task of a few rows for the real ones, with made-up votes, and one of pictures on white; reports are bare."""
     monkeypatch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")
     random = np.random.default_rng(0)
     labels = np.arange(450) % 3

@@ -163,6 +163,12 @@ class Calibrator(ABC):
         del state
         return outputs.density_ratio
 
+    def calibrated(self, outputs: Outputs, state: State) -> Outputs:
+        """The same outputs with calibrated logits and that ratio."""
+        return outputs._replace(
+            logits=self.calibrate(outputs, state), density_ratio=self.density_ratio(outputs, state)
+        )
+
     def diagnose(self, data: CalibrationData) -> Diagnosis | None:
         """What to expect on the target, by the estimator of this calibrator where it has one."""
         return data.diagnose()

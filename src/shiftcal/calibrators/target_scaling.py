@@ -76,15 +76,23 @@ class TargetScaling(TrustRule, Calibrator):
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
         """Scaled logits."""
+        return self.calibrated(outputs, state).logits
+
+    def calibrated(self, outputs: Outputs, state: State) -> Outputs:
+        """Scaled logits, and the ratio that decides where scaling acts."""
         if "log_temperature" not in state:
-            return outputs.logits
-        return _scaling_from(state).scaled_logits(self._rows(outputs, state)).to(outputs.logits.dtype)
+            return outputs
+        ratio = self.density_ratio(outputs, state)
+        logits = _scaling_from(state).scaled_logits(self._rows(outputs, ratio, state))
+        return outputs._replace(logits=logits.to(outputs.logits.dtype), density_ratio=ratio)
 
     def density_ratio(self, outputs: Outputs, state: State) -> Tensor:
         """The ratio that decides where scaling acts."""
         if "ratio_slope" not in state:
             return outputs.density_ratio
-        log_ratio = self._ratio_inputs(outputs) @ state["ratio_slope"] + state["ratio_intercept"]
+        seen = outputs.structure if self.use_features else log_probabilities(outputs.logits.double())
+        # In the precision of the features: to widen them takes longer than all the rest, for digits they don't have.
+        log_ratio = (seen @ state["ratio_slope"].to(seen.dtype)).double() + state["ratio_intercept"]
         return self._bounded(log_ratio).to(outputs.logits.dtype)
 
     def diagnose(self, data: CalibrationData) -> Diagnosis | None:
@@ -124,17 +132,13 @@ class TargetScaling(TrustRule, Calibrator):
         limit = math.log(self.ratio_bound)
         return log_ratio.clamp(-limit, limit).exp()
 
-    def _ratio_inputs(self, outputs: Outputs) -> Tensor:
-        """What the ratio is a function of: the features or, without any, what the model says."""
-        return outputs.structure.double() if self.use_features else log_probabilities(outputs.logits.double())
-
-    def _rows(self, outputs: Outputs, state: State) -> ObservedRows:
-        logits = outputs.logits.double() / state["temperature"]
-        rows = observed_rows(outputs, logits, with_features=self.use_features)
+    def _rows(self, outputs: Outputs, ratio: Tensor, state: State) -> ObservedRows:
+        rows = observed_rows(outputs, outputs.logits.double() / state["temperature"], with_features=False)
+        if self.use_features:
+            rows = replace(rows, features=outputs.structure)
         if "ratio_slope" not in state:
             return rows
-        tau = shifted_probability_anywhere(self.density_ratio(outputs, state).double(), state["shifted_share"])
-        return replace(rows, target_probability=tau)
+        return replace(rows, target_probability=shifted_probability_anywhere(ratio.double(), state["shifted_share"]))
 
 
 def _scaling_state(scaling: ConfidenceScaling) -> State:

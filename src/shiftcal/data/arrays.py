@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any
@@ -186,15 +187,24 @@ def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; {error}") from error
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got dtype {array.dtype}, shape {array.shape}")
-    with np.errstate(over="ignore"):  # too large for float32 becomes inf and is reported below
-        features = array.astype(np.float32)
-    bad = np.asarray(~np.isfinite(features).all(axis=1))
+    with np.errstate(over="ignore", invalid="ignore"):  # too large for float32 becomes inf and is reported below
+        features = np.ascontiguousarray(array, dtype=np.float32)
+        # A sum takes no memory and a fraction of the time; it is not finite if one of the numbers is not.
+        is_suspicious = not np.isfinite(features.sum())
+    bad = np.asarray(~np.isfinite(features).all(axis=1)) if is_suspicious else np.zeros(0, dtype=bool)
     if bad.any():
         raise InvalidInputError(
             f"{name}: {int(bad.sum())} of {len(bad)} rows have NaN or infinite features (or too large for float32), "
             f"the first is row {int(bad.argmax())}; remove or impute them"
         )
-    return torch.from_numpy(features)
+    return _shared_tensor(features)
+
+
+def _shared_tensor(array: NDArray[Any]) -> Tensor:
+    """The array as a tensor, of the same memory: rows may be more than would fit twice. Nobody here writes to it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
 
 
 def _image_tensor(values: Any, name: str) -> Tensor:
@@ -210,7 +220,7 @@ def _image_tensor(values: Any, name: str) -> Tensor:
             f"{name}: expected images with 1 or 3 channels last, (N, H, W, C), as PIL and NumPy give them; "
             f"got shape {array.shape}"
         )
-    return torch.from_numpy(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))
+    return _shared_tensor(np.ascontiguousarray(array.transpose(0, 3, 1, 2)))
 
 
 def _checked_image_tensor(images: Tensor, name: str) -> Tensor:

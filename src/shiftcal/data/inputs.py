@@ -76,6 +76,10 @@ class Inputs(ABC):
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """The rows as float32: (N, D), or (N, C, H, W) in [0, 1]."""
 
+    def fetch_span(self, rows: range) -> Tensor:
+        """The same of rows at even distances; it may share the memory of the data, and is not to be changed."""
+        return self.fetch(np.arange(rows.start, rows.stop, rows.step, dtype=np.int64))
+
     def identify(self, row: int) -> str:
         """A name for the row in prediction files: its number, or its path where it has one."""
         return str(row)
@@ -126,7 +130,14 @@ class ArrayInputs(Inputs):
 
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """See `Inputs.fetch`."""
-        chosen = self.values[torch.from_numpy(rows)]
+        return self._as_numbers(self.values[torch.from_numpy(rows)])
+
+    def fetch_span(self, rows: range) -> Tensor:
+        """See `Inputs.fetch_span`; no copy is made."""
+        return self._as_numbers(self.values[rows.start : rows.stop : rows.step])
+
+    @staticmethod
+    def _as_numbers(chosen: Tensor) -> Tensor:
         return chosen.float().div_(255) if chosen.dtype == torch.uint8 else chosen
 
     def columns(self) -> Columns | None:

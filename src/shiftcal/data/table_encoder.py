@@ -101,6 +101,11 @@ class TableEncoder(Encoder):
         return [column.name for column in self.columns]
 
     @property
+    def text_columns(self) -> list[str]:
+        """Names of columns that are texts in the source."""
+        return [each.name for each in self.columns if isinstance(each, CategoryColumn) and not each.are_numbers]
+
+    @property
     def has_names(self) -> bool:
         """Whether the columns have names of their own, and not those that `as_frame` gives."""
         return self.names != numbered_names(len(self.names))

@@ -9,7 +9,7 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +122,30 @@ def _decoded(content: bytes) -> str:
         return content.decode("cp1252", errors="replace")
 
 
+def typed_table(written: Any, *, id_column: str | None, texts: Collection[str]) -> Any:
+    """A part of a table, with the texts of a text file as they are, as if it had been read with types.
+
+    Args:
+        written: a pandas frame of texts.
+        id_column: a column that is kept as it is written.
+        texts: columns that are texts in the source. In a part that has numbers alone there, they are texts too.
+    """
+    pandas = import_pandas()
+    typed = _parsed(written.to_csv(index=False), ",", pandas, id_column)
+    for name in texts:
+        if name in typed and pandas.api.types.is_numeric_dtype(typed[name].dtype):
+            typed[name] = written[name].reset_index(drop=True).where(typed[name].notna())
+    return typed
+
+
 def _read_text(text: str, pandas: Any, id_column: str | None, as_written: bool) -> Any:
     separator = find_separator(text)
     if as_written:
         return pandas.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False)
+    return _parsed(text, separator, pandas, id_column)
+
+
+def _parsed(text: str, separator: str, pandas: Any, id_column: str | None) -> Any:
     frame = pandas.read_csv(
         io.StringIO(text),
         sep=separator,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from shiftcal.core.errors import InvalidInputError, InvalidTypeError, OutputError
@@ -32,7 +32,7 @@ from shiftcal.data.weights import row_weights
 from shiftcal.runs.folder import RunFolder
 from shiftcal.target.performance import Estimate
 from shiftcal.training.fallback import fit_with_fallback
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel, Predicted, load_model
 from shiftcal.training.recipe import Recipe
 
 
@@ -144,8 +144,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (N, C), columns in the order of `classes_`."""
-        outputs = self._outputs(X)
-        return np.asarray(torch.softmax(outputs.logits.double(), dim=-1).numpy())
+        return self._joined(X, lambda batch: batch.probabilities)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of each row (N,)."""
@@ -154,11 +153,12 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def density_ratio(self, X: Any) -> NDArray[np.float64]:
         """Estimated P_source(x) / P_target(x) of each row (N,): above 1 like the source, below 1 like the target."""
-        return np.asarray(self._outputs(X).density_ratio.double().numpy())
+        return self._joined(X, lambda batch: batch.density_ratio)
 
     def features(self, X: Any) -> NDArray[np.float64]:
         """What the network sees in each input before its last layer (N, F)."""
-        return np.asarray(self._outputs(X).features.double().numpy())
+        check_is_fitted(self)
+        return np.asarray(self.model_.predict(self._inputs(X, "X")).features.double().numpy())
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
         """Sets of labels that hold the true one with a probability of `coverage` on the target.
@@ -178,7 +178,16 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InvalidInputError: no source data was held out, or the coverage is out of range.
         """
-        return np.asarray(self.model_.prediction_sets(self._outputs(X), coverage).numpy())
+        return self._joined(X, lambda batch: batch.sets, coverage)
+
+    def iter_predict(self, X: Any, coverage: float | None = None) -> Iterator[Predicted]:
+        """Probabilities, density ratio and, for a coverage, sets of each row: in one pass, batch by batch.
+
+        For data larger than memory (a memory map, a data set), and for those who want more than one of them. The
+        batches hold tensors: `probabilities` (N, C), `density_ratio` (N,) and `sets` (N, C) or None.
+        """
+        check_is_fitted(self)
+        return self.model_.predict_batches(self._inputs(X, "X"), coverage)
 
     def estimate(self, X: Any) -> Estimate:
         """What to expect of this classifier on other rows without labels, such as those of a new day.
@@ -298,7 +307,7 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X = inputs_from(X, "X")
         return X, y
 
-    def _rows(self, X: Any, name: str) -> Any:
+    def _rows(self, X: Any, name: str, **settings: Any) -> Any:
         """A pandas frame, a sparse matrix, an array of numbers or inputs."""
         X = plain_rows(X, name)
         if hasattr(X, "iloc"):
@@ -307,20 +316,34 @@ class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return inputs_from(X, name)
         check_kind(X, name)
         with _as_own_error(name):
-            return self._validated(X, reset=False)
+            return self._validated(X, reset=False, **settings)
 
     def _validated(self, X: Any, **settings: Any) -> Any:
         """By scikit-learn's own checks; gaps are allowed."""
-        return validate_data(
-            self, X, dtype=np.float32, accept_sparse="csr", ensure_all_finite="allow-nan", **settings
-        )
+        checks = {"dtype": np.float32, "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
+        return validate_data(self, X, **checks | settings)
 
     def _inputs(self, X: Any, name: str) -> Inputs:
-        return encoded_inputs(self._rows(X, name), self.model_.encoder, name)
+        encoder = self.model_.encoder
+        # Numbers that become features as they are, are asked then whether they are finite: once is enough.
+        settings = {"ensure_all_finite": False} if encoder is None else {}
+        return encoded_inputs(self._rows(X, name, **settings), encoder, name)
 
-    def _outputs(self, X: Any) -> Any:
+    def _joined(
+        self, X: Any, part: Callable[[Predicted], Tensor | None], coverage: float | None = None
+    ) -> NDArray[Any]:
+        """A part of what is predicted, for all rows."""
         check_is_fitted(self)
-        return self.model_.predict(self._inputs(X, "X"))
+        inputs = self._inputs(X, "X")
+        num_seen, whole = 0, np.empty(0)
+        for batch in self.model_.predict_batches(inputs, coverage):
+            rows = part(batch)
+            assert rows is not None
+            # Filled batch by batch: nothing but the result grows with the rows.
+            whole = whole if num_seen else np.empty((len(inputs), *rows.shape[1:]), rows.numpy().dtype)
+            whole[num_seen : num_seen + len(rows)] = rows.numpy()
+            num_seen += len(rows)
+        return whole
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

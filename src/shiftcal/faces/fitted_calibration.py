@@ -192,5 +192,5 @@ def _domain(
 
 
 def _calibrated(scaling: TargetScaling, state: State, outputs: Outputs) -> Calibrated:
-    probabilities = torch.softmax(scaling.calibrate(outputs, state), dim=-1)
-    return Calibrated(probabilities.numpy(), scaling.density_ratio(outputs, state).numpy())
+    calibrated = scaling.calibrated(outputs, state)
+    return Calibrated(torch.softmax(calibrated.logits, dim=-1).numpy(), calibrated.density_ratio.numpy())

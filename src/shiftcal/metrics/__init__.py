@@ -1,7 +1,7 @@
 """How right, how calibrated and how trustworthy are probabilities: pure functions and their streaming forms.
 
 Every function takes probabilities (N, C) and integer labels (N,), as NumPy arrays or torch tensors of any float
-type and device, and computes in float64. Logits are never guessed: rows that do not sum to 1 are an error.
+type and device, and sums in float64. Logits are never guessed: rows that do not sum to 1 are an error.
 """
 
 from shiftcal.metrics.calibration import (

@@ -1,8 +1,13 @@
-"""The one place where the inputs of every metric are checked and brought to float64."""
+"""The one place where the inputs of every metric are checked.
+
+Probabilities stay in the type in which they came, float32 or float64, and are looked at in blocks of rows that fit in
+the processor's cache: a copy of all of them in float64 would take longer than the metric. What is summed is float64.
+"""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -20,12 +25,24 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 ROW_SUM_TOLERANCE = 1e-3
 
+# Numbers of a block: half a megabyte of float64.
+_BLOCK_SIZE = 2**16
+# Up to so many classes, the largest of each row is found faster class by class than row by row.
+_FEW_CLASSES = 32
+
+
+def row_blocks(num_rows: int, num_columns: int, *, fewest: int = 1) -> Iterator[slice]:
+    """Cut rows of so many columns into blocks that fit in the processor's cache, of at least `fewest` rows."""
+    length = max(_BLOCK_SIZE // num_columns, fewest)
+    return (slice(start, start + length) for start in range(0, num_rows, length))
+
 
 @dataclass(frozen=True, eq=False)
 class CheckedPredictions:
     """Probabilities (N, C) and labels (N,) that passed the checks, and what every metric derives from them."""
 
-    probabilities: FloatArray
+    probabilities: npt.NDArray[np.floating[Any]]
+    """In float32 or float64."""
     labels: IntArray
 
     @property
@@ -38,15 +55,27 @@ class CheckedPredictions:
         """C."""
         return int(self.probabilities.shape[1])
 
-    @cached_property
+    def blocks(self, fewest: int) -> Iterator[CheckedPredictions]:
+        """The same samples in parts that fit in the processor's cache, of at least so many."""
+        for rows in row_blocks(self.num_samples, self.num_classes, fewest=fewest):
+            yield CheckedPredictions(self.probabilities[rows], self.labels[rows])
+
+    @property
     def predicted(self) -> IntArray:
         """Most probable class of each sample (N,); the first one of equals."""
-        return np.asarray(self.probabilities.argmax(axis=1), dtype=np.int64)
+        return self._most_probable[0]
 
-    @cached_property
+    @property
     def confidence(self) -> FloatArray:
         """Probability of the predicted class (N,)."""
-        return self.at_class(self.predicted)
+        return self._most_probable[1]
+
+    @cached_property
+    def _most_probable(self) -> tuple[IntArray, FloatArray]:
+        predicted, confidence = np.empty(self.num_samples, np.int64), np.empty(self.num_samples)
+        for rows in row_blocks(*self.probabilities.shape):
+            predicted[rows], confidence[rows] = _first_largest(self.probabilities[rows])
+        return predicted, confidence
 
     @cached_property
     def correct(self) -> BoolArray:
@@ -55,18 +84,20 @@ class CheckedPredictions:
 
     def at_class(self, classes: IntArray) -> FloatArray:
         """Probability that each sample gives to its entry of `classes` (N,)."""
-        return np.take_along_axis(self.probabilities, classes[:, None], axis=1)[:, 0]
+        chosen: FloatArray = np.take_along_axis(self.probabilities, classes[:, None], axis=1)[:, 0].astype(np.float64)
+        return chosen
 
 
 def check_predictions(probabilities: Array, labels: Array) -> CheckedPredictions:
-    """Check probabilities (N, C) and labels (N,) and return them in float64 and int64.
+    """Check probabilities (N, C) and labels (N,) and return them, the labels as int64.
 
     Raises:
         InvalidInputError: not floating-point (N, C) probabilities with rows that sum to 1 (tolerance 1e-3, or
             the rounding step of a coarser type such as bfloat16), not integer labels (N,) in [0, C), or empty.
     """
     checked = _check_probabilities(probabilities)
-    return CheckedPredictions(checked, _check_labels(labels, *checked.shape))
+    num_samples, num_classes = checked.shape
+    return CheckedPredictions(checked, _check_labels(labels, num_samples, num_classes))
 
 
 def check_num_bins(num_bins: int, name: str = "num_bins") -> int:
@@ -114,8 +145,9 @@ def _to_numpy(values: Array, name: str) -> tuple[npt.NDArray[Any], float]:
         tensor = values.detach().cpu()
         if not tensor.is_floating_point():
             return tensor.numpy(), 0.0
-        # NumPy has no bfloat16, so torch widens; after .cpu(), since not every device has float64.
-        return tensor.to(torch.float64).numpy(), torch.finfo(values.dtype).eps
+        # NumPy has no bfloat16, and is slow with float16: float32 holds both exactly.
+        wide = tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
+        return wide.numpy(), torch.finfo(values.dtype).eps
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInputError(
             f"{name} must be a NumPy array or a torch tensor. Got {type(values).__name__} instead, "
@@ -123,7 +155,7 @@ def _to_numpy(values: Array, name: str) -> tuple[npt.NDArray[Any], float]:
         ) from error
 
 
-def _check_probabilities(probabilities: Array) -> FloatArray:
+def _check_probabilities(probabilities: Array) -> npt.NDArray[np.floating[Any]]:
     array, rounding_step = _to_numpy(probabilities, "probabilities")
     if array.ndim != 2:
         raise InvalidInputError(
@@ -139,39 +171,47 @@ def _check_probabilities(probabilities: Array) -> FloatArray:
             f"probabilities must be floating-point. Got dtype {array.dtype} instead: "
             "give the classifier's probabilities, not its class indices."
         )
-    array = array.astype(np.float64, copy=False)
-    _check_range(array)
-    _check_row_sums(array, max(ROW_SUM_TOLERANCE, rounding_step))
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    _check_values(array, max(ROW_SUM_TOLERANCE, rounding_step))
     return array
 
 
-def _check_range(probabilities: FloatArray) -> None:
-    # The minimum is NaN if any entry is, and takes no second array of this size.
-    if probabilities.min() >= 0:
-        return
-    row, column = np.argwhere(~(probabilities >= 0))[0]
-    value = float(probabilities[row, column])
+def _check_values(probabilities: npt.NDArray[np.floating[Any]], tolerance: float) -> None:
+    ones = np.ones(probabilities.shape[1], probabilities.dtype)
+    first_wrong, num_wrong = 0, 0
+    for rows in row_blocks(*probabilities.shape):
+        block = probabilities[rows]
+        # The minimum is NaN if any entry is.
+        if not block.min() >= 0:
+            raise _out_of_range(block, rows.start)
+        with np.errstate(over="ignore"):  # huge logits sum to inf, which is reported like any other wrong sum
+            wrong = np.abs(block @ ones - 1) > tolerance
+        if wrong.any():
+            first_wrong = first_wrong if num_wrong else rows.start + int(wrong.argmax())
+            num_wrong += int(wrong.sum())
+    if num_wrong:
+        with np.errstate(over="ignore"):
+            total = float(probabilities[first_wrong].sum(dtype=np.float64))
+        raise InvalidInputError(
+            f"each row of probabilities must sum to 1 (tolerance {tolerance:g}). Got {total!r} at "
+            f"sample {first_wrong} ({num_wrong} such rows of {len(probabilities)}). If these are logits, apply "
+            "softmax first; if these are independent sigmoids, normalise each row."
+        )
+
+
+def _out_of_range(block: npt.NDArray[np.floating[Any]], first_row: int) -> InvalidInputError:
+    row, column = np.argwhere(~(block >= 0))[0]
+    value = float(block[row, column])
     fix = (
         "look for a division by zero or an overflow before the softmax."
         if np.isnan(value)
         else "these may be logits; apply softmax first."
     )
-    raise InvalidInputError(
-        f"probabilities must be numbers of at least 0. Got {value!r} at sample {row}, class {column}: {fix}"
+    return InvalidInputError(
+        f"probabilities must be numbers of at least 0. Got {value!r} at sample {first_row + row}, class {column}: "
+        f"{fix}"
     )
-
-
-def _check_row_sums(probabilities: FloatArray, tolerance: float) -> None:
-    with np.errstate(over="ignore"):  # huge logits sum to inf, which is reported like any other wrong sum
-        sums = probabilities.sum(axis=1)
-    wrong = np.abs(sums - 1) > tolerance
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InvalidInputError(
-            f"each row of probabilities must sum to 1 (tolerance {tolerance:g}). Got {float(sums[row])!r} at "
-            f"sample {row} ({int(wrong.sum())} such rows of {len(sums)}). If these are logits, apply softmax "
-            "first; if these are independent sigmoids, normalise each row."
-        )
 
 
 def _check_labels(labels: Array, num_samples: int, num_classes: int) -> IntArray:
@@ -195,3 +235,18 @@ def _check_labels(labels: Array, num_samples: int, num_classes: int) -> IntArray
             f"{highest}: remove unlabelled samples, or number the classes from 0."
         )
     return array.astype(np.int64, copy=False)
+
+
+def _first_largest(block: npt.NDArray[np.floating[Any]]) -> tuple[IntArray, npt.NDArray[np.floating[Any]]]:
+    """Column and value of the largest number of each row (N, C), the first one of equals."""
+    if block.shape[1] > _FEW_CLASSES:
+        column = block.argmax(axis=1)
+        return column, np.take_along_axis(block, column[:, None], axis=1)[:, 0]
+    columns = np.ascontiguousarray(block.T)
+    largest = columns.max(axis=0)
+    # Classes count down, so that the first of equals has the largest number; in bytes, of which processors take many
+    # at once.
+    rank = np.zeros(len(block), np.uint8)
+    for number, values in enumerate(columns):
+        np.maximum(rank, (values == largest).view(np.uint8) * np.uint8(len(columns) - number), out=rank)
+    return len(columns) - rank.astype(np.int64), largest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shiftcal.metrics.checks import Array, CheckedPredictions, FloatArray, check_predictions
+from shiftcal.metrics.checks import Array, CheckedPredictions, FloatArray, check_predictions, row_blocks
 
 SMALLEST_PROBABILITY = float(np.finfo(np.float64).tiny)
 
@@ -56,21 +56,20 @@ def negative_log_likelihood(probabilities: Array, labels: Array) -> float:
 
 def brier_totals(predictions: CheckedPredictions) -> FloatArray:
     """Return the sum of the Brier scores and the number of samples (2,): additive over samples."""
-    difference = predictions.probabilities.copy()
-    difference[np.arange(predictions.num_samples), predictions.labels] -= 1
-    return _sum_and_count(np.square(difference, out=difference).sum(axis=1))
+    sums = []
+    for rows in row_blocks(predictions.num_samples, predictions.num_classes):
+        difference = predictions.probabilities[rows].astype(np.float64)
+        difference[np.arange(len(difference)), predictions.labels[rows]] -= 1
+        sums.append(np.dot(difference.ravel(), difference.ravel()))
+    return np.array([np.sum(sums), predictions.num_samples])
 
 
 def log_likelihood_totals(predictions: CheckedPredictions) -> FloatArray:
     """Return the sum of the negative log-likelihoods and the number of samples (2,)."""
     clipped = np.maximum(predictions.at_class(predictions.labels), SMALLEST_PROBABILITY)
-    return _sum_and_count(-np.log(clipped))
+    return np.array([-np.log(clipped).sum(), predictions.num_samples])
 
 
 def mean_from_totals(totals: FloatArray) -> float:
     """Return sum / count."""
     return float(totals[0] / totals[1])
-
-
-def _sum_and_count(per_sample: FloatArray) -> FloatArray:
-    return np.array([per_sample.sum(), len(per_sample)], dtype=np.float64)

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.linalg import vector_norm
+from torch.nn.functional import linear, normalize
 
 CONCENTRATION = 30.0
 """kappa."""
 _NUM_ROUNDS = 10
 # Largest change of a share in a round after which no other follows.
 _SETTLED = 1e-3
-# Of the sum of no rows: squared, so that nothing is divided by 0.
+# Of what has no length, so that nothing is divided by 0; of the sum of no rows: squared.
 _LEAST_LENGTH = 1e-12
 # Times the median deviation from which on columns are taken to have units of their own.
 _UNLIKE_UNITS = 30.0
@@ -39,14 +40,9 @@ class Clusters:
     centroids: Tensor
     """(C, F) of unit length."""
 
-    def directions(self, features: Tensor) -> Tensor:
-        """Unit vectors (N, F) from the centre to each row, in single precision."""
-        return normalize((features / self.units - self.centre).float(), dim=-1)
-
     def log_posteriors(self, features: Tensor) -> Tensor:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
-        similarities = self.directions(features) @ self.centroids.float().T
-        return torch.log_softmax(CONCENTRATION * similarities.to(features.dtype), dim=-1)
+        return torch.log_softmax(CONCENTRATION * self._similarities(features), dim=-1)
 
     def posteriors(self, features: Tensor) -> Tensor:
         """q (N, C)."""
@@ -54,11 +50,19 @@ class Clusters:
 
     def assigned(self, features: Tensor) -> Tensor:
         """The cluster (N,) with the largest share in each row."""
-        return self.nearest(self.directions(features))
+        return self._similarities(features).argmax(dim=-1)
 
     def nearest(self, directions: Tensor) -> Tensor:
         """The same of directions (N, F)."""
         return (directions @ self.centroids.to(directions).T).argmax(dim=-1)
+
+    def _similarities(self, features: Tensor) -> Tensor:
+        """Cosines (N, C) of each row and each centroid, seen from the centre; found in single precision."""
+        units, centre = (part.to(features) for part in (self.units, self.centre))
+        # Lengths divide the few cosines, and not the many features.
+        moved = (features - centre if bool((units == 1).all()) else features / units - centre).float()
+        lengths: Tensor = vector_norm(moved, dim=-1, keepdim=True)
+        return (linear(moved, self.centroids.float()) / lengths.clamp_min(_LEAST_LENGTH)).to(features.dtype)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,10 +35,21 @@ from shiftcal.training.checkpoint import WAITING, load_checkpoint, save_checkpoi
 from shiftcal.training.fabric import prediction_device
 from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.held_out import HeldOut, held_out_rows
-from shiftcal.training.inference import observe_rows, predict_inputs
+from shiftcal.training.inference import observe_rows, predict_batches, predict_inputs
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord
+
+
+class Predicted(NamedTuple):
+    """What a fitted model says of a batch of rows; float64."""
+
+    probabilities: Tensor
+    """(N, C) calibrated."""
+    density_ratio: Tensor
+    """(N,) P_source / P_target."""
+    sets: Tensor | None
+    """(N, C) true where a class is in the set of a row; None if no coverage was asked for."""
 
 
 @dataclass(frozen=True)
@@ -79,31 +90,53 @@ class FittedModel:
         """Outputs for all rows, with calibrated logits and, if asked, with inputs that are vectors."""
         return self._outputs(self._network_inputs(inputs), finish=self._calibrated_outputs, keep_inputs=keep_inputs)
 
+    def predict_batches(self, inputs: Inputs, coverage: float | None = None) -> Iterator[Predicted]:
+        """Calibrated probabilities, density ratio and, for a coverage, sets, batch by batch and in one pass.
+
+        Memory does not grow with the rows.
+
+        Raises:
+            InvalidInputError: inputs of another shape; sets without held-out source data; a coverage out of range.
+        """
+        inputs = self._network_inputs(inputs)
+        training = self.recipe.training
+        device = prediction_device(training.device)
+        for outputs in predict_batches(
+            self.recipe.method,
+            self.network.to(device),
+            inputs,
+            device=device,
+            flip_average=training.flip_average,
+            finish=self._calibrated_outputs,
+        ):
+            probabilities, ratio = torch.softmax(outputs.logits.double(), dim=-1), outputs.density_ratio.double()
+            sets = None if coverage is None else self._conformity().sets(probabilities, 1 / ratio, coverage)
+            yield Predicted(probabilities, ratio, sets)
+
     def _network_inputs(self, inputs: Inputs) -> Inputs:
         """What the network is given: the inputs, or features of a frozen backbone."""
         if inputs.shape != self.input_shape:
             raise InvalidInputError(f"expected inputs of shape {self.input_shape}, got {inputs.shape}")
         return inputs if self.frozen_backbone is None else self.frozen_backbone.known(inputs)
 
-    def prediction_sets(self, outputs: Outputs, coverage: float) -> Tensor:
-        """Which classes (N, C) are in the set of each row.
+    def _conformity(self) -> Conformity:
+        """What prediction sets are made from.
 
         Raises:
-            InvalidInputError: no source data was held out, or the coverage is out of range.
+            InvalidInputError: no source data was held out.
         """
         if self.conformity is None:
             raise InvalidInputError(
                 "prediction sets need held-out source data, and there is none; give more data or a larger "
                 "validation_fraction"
             )
-        probabilities = torch.softmax(outputs.logits.double(), dim=-1)
-        return self.conformity.sets(probabilities, 1 / outputs.density_ratio.double(), coverage)
+        return self.conformity
 
     def estimate(self, inputs: Inputs) -> Estimate:
         """What to expect of the model on rows without labels: for the target of training, what was expected there.
 
-        Where more than 2,000 source rows were looked at in training, a sample of them is kept, and the two may differ
-        a little.
+        By a sample of at most 20,000 of them. Where more than 2,000 source rows were looked at in training, a sample
+        of them is kept, and the two may differ a little.
 
         Raises:
             InvalidInputError: no source data was held out.
@@ -203,9 +236,7 @@ class FittedModel:
         calibrator, state = self.recipe.calibrator, self.calibrator_state
         if calibrator is None or state is None:
             return outputs
-        return outputs._replace(
-            logits=calibrator.calibrate(outputs, state), density_ratio=calibrator.density_ratio(outputs, state)
-        )
+        return calibrator.calibrated(outputs, state)
 
     def _outputs(
         self, inputs: Inputs, *, finish: Callable[[Outputs], Outputs] | None = None, keep_inputs: bool = False

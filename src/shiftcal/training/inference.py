@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,7 +18,10 @@ from shiftcal.methods.base import Method, Outputs
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-_BATCH_SIZE = 256
+# Numbers of a batch of vectors, so that it stays in the processor's cache, and the fewest and most rows: of fewer the
+# calls themselves take time. Pictures, whose activations are larger than themselves, come in the smallest batches.
+_BATCH_NUMBERS = 2**19
+_FEWEST_ROWS, _MOST_ROWS = 256, 8192
 
 
 def predict_inputs(
@@ -43,6 +46,33 @@ def predict_inputs(
         finish: applied to the outputs of each batch, on the CPU and with the inputs that are vectors.
         keep_inputs: give inputs that are vectors along with the outputs.
     """
+    predict = _batch_predictor(method, network, inputs, flip_average, finish, keep_inputs)
+    return Outputs(*observe_rows(predict, network, inputs, device, fabric))
+
+
+def predict_batches(
+    method: Method[Any],
+    network: nn.Module,
+    inputs: Inputs,
+    *,
+    device: torch.device,
+    flip_average: bool = False,
+    finish: Callable[[Outputs], Outputs] | None = None,
+) -> Iterator[Outputs]:
+    """The same as `predict_inputs` batch by batch, in one process: memory does not grow with the rows."""
+    predict = _batch_predictor(method, network, inputs, flip_average, finish, keep_inputs=False)
+    for outputs in _observed_batches(predict, network, inputs, device, range(len(inputs))):
+        yield Outputs(*outputs)
+
+
+def _batch_predictor(
+    method: Method[Any],
+    network: nn.Module,
+    inputs: Inputs,
+    flip_average: bool,
+    finish: Callable[[Outputs], Outputs] | None,
+    keep_inputs: bool,
+) -> Callable[[Tensor], tuple[Tensor, ...]]:
     is_image = inputs.kind == "images"
 
     def predict(batch: Tensor) -> tuple[Tensor, ...]:
@@ -55,7 +85,7 @@ def predict_inputs(
         kept = (batch,) if keep_inputs and not is_image else ()
         return outputs.logits, outputs.density_ratio, outputs.features, *kept
 
-    return Outputs(*observe_rows(predict, network, inputs, device, fabric))
+    return predict
 
 
 def _mean_outputs(*several: Outputs) -> Outputs:
@@ -67,7 +97,6 @@ def _mean_outputs(*several: Outputs) -> Outputs:
     return Outputs(log_mean_probabilities(logits), density_ratio.log().mean(dim=0).exp(), features.mean(dim=0))
 
 
-@torch.inference_mode()
 def observe_rows(
     function: Callable[[Tensor], tuple[Tensor, ...]],
     network: nn.Module,
@@ -80,22 +109,43 @@ def observe_rows(
     With several processes each takes every n-th row and all of them receive everything.
     """
     rank, world_size = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
-    rows = np.arange(rank, len(inputs), world_size, dtype=np.int64)
-    was_training = network.training
-    network.eval()
-    parts = []
-    for start in progress_bar(range(0, len(rows), _BATCH_SIZE), "predicting"):
-        chosen = rows[start : start + _BATCH_SIZE]
-        batch = inputs.fetch(chosen)
-        try:
-            parts.append([value.float().cpu() for value in function(batch.to(device))])
-        except UserCodeError as error:
-            raise UserCodeError(f"{error} (among rows {chosen[0]} to {chosen[-1]})") from error.__cause__
-    network.train(was_training)
-    own = tuple(torch.cat(values) for values in zip(*parts, strict=True))
+    rows = range(rank, len(inputs), world_size)
+    own: tuple[Tensor, ...] = ()
+    num_seen = 0
+    for values in _observed_batches(function, network, inputs, device, rows):
+        # Filled bit by bit, and not joined in the end: parts and the whole would take twice the memory.
+        own = own or tuple(torch.empty(len(rows), *value.shape[1:]) for value in values)
+        for whole, part in zip(own, values, strict=True):
+            whole[num_seen : num_seen + len(part)] = part
+        num_seen += len(values[0])
     if fabric is None or world_size == 1:
         return own
     return tuple(_gathered_rows(values, fabric, len(inputs)) for values in own)
+
+
+@torch.inference_mode()
+def _observed_batches(
+    function: Callable[[Tensor], tuple[Tensor, ...]],
+    network: nn.Module,
+    inputs: Inputs,
+    device: torch.device,
+    rows: range,
+) -> Iterator[tuple[Tensor, ...]]:
+    """What a function gives for each batch of rows, as float32 on the CPU."""
+    size = min(max(_BATCH_NUMBERS // math.prod(inputs.shape), _FEWEST_ROWS), _MOST_ROWS)
+    was_training = network.training
+    network.eval()
+    try:
+        for start in progress_bar(range(0, len(rows), size), "predicting"):
+            chosen = rows[start : start + size]
+            batch = inputs.fetch_span(chosen)
+            try:
+                values = tuple(value.float().cpu() for value in function(batch.to(device)))
+            except UserCodeError as error:
+                raise UserCodeError(f"{error} (among rows {chosen[0]} to {chosen[-1]})") from error.__cause__
+            yield values
+    finally:
+        network.train(was_training)
 
 
 def _gathered_rows(values: Tensor, fabric: Fabric, num_rows: int) -> Tensor:

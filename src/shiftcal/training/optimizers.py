@@ -11,13 +11,13 @@ from torch.optim.lr_scheduler import LambdaLR
 from shiftcal.methods.base import OptimizerPlan, Schedule
 
 
-def build_optimizer(plan: OptimizerPlan) -> torch.optim.Optimizer:
-    """AdamW, or SGD with Nesterov momentum 0.9."""
+def build_optimizer(plan: OptimizerPlan, *, fused: bool = True) -> torch.optim.Optimizer:
+    """AdamW, or SGD with Nesterov momentum 0.9; fused: in one pass over the weights, which parts of them don't have."""
     if plan.kind == "adamw":
         # A gradient that is zero but for rounding must not be blown up to a full step: with torch's own epsilon of
         # 1e-8 it is, and the result depends on the order of summation, hence on the number of processes.
         return torch.optim.AdamW(
-            plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, eps=1e-6, fused=True
+            plan.parameters, lr=plan.learning_rate, weight_decay=plan.weight_decay, eps=1e-6, fused=fused
         )
     return torch.optim.SGD(
         plan.parameters,
@@ -25,7 +25,7 @@ def build_optimizer(plan: OptimizerPlan) -> torch.optim.Optimizer:
         weight_decay=plan.weight_decay,
         momentum=0.9,
         nesterov=True,
-        fused=True,
+        fused=fused,
     )
 
 

@@ -105,7 +105,9 @@ class Trainer:
         self.average = _moving_average(self.network, method.ema_decay)
         self._whole_form = self._shard() if options.strategy == "fsdp" and fabric.world_size > 1 else None
         plans = method.optimizers(self.network)
-        self.optimizers = {name: build_optimizer(plan) for name, plan in plans.items()}
+        self.optimizers = {
+            name: build_optimizer(plan, fused=self._whole_form is None) for name, plan in plans.items()
+        }
         total_steps = self.num_epochs * self.num_steps
         self.schedules = {name: build_schedule(plans[name], self.optimizers[name], total_steps) for name in plans}
         self.progress = Progress()

@@ -1,0 +1,120 @@
+"""A training step by method against the bare network on both domains: the same layers, optimiser and batches.
+
+Times are of whole epochs after the first two, divided by their steps: labelling, clusters and validation are in them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from benchmarks.performance.measuring import Measurement
+from torch import Tensor, nn
+
+from shiftcal.data.arrays import inputs_from
+from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.methods.networks.backbones import BACKBONES
+from shiftcal.training.fit import fit_model
+from shiftcal.training.recipe import Recipe
+
+_BATCH_SIZE = 64
+_FIRST_EPOCHS = 2
+_BARS = {
+    ("features", "source-only"): "at most 1.1",
+    ("features", "drl"): "at most 1.2",
+    ("features", "drst"): "at most 1.8",
+    ("images", "source-only"): "at most 1.1",
+    ("images", "drl"): "at most 1.2",
+    ("images", "drst"): "at most 1.6",
+}
+_METHODS = ("source-only", "drl", "dann", "cbst", "drst", "fixmatch", "drssl")
+
+
+def measure(quick: bool) -> list[Measurement]:
+    """The lines of this topic."""
+    torch.set_num_threads(1)
+    num_rows, num_epochs = (640, 1) if quick else (6_400, 2)
+    lines = []
+    for kind, size in (("features", "64 + 64 rows of 1,280 features"), ("images", "64 + 64 pictures of 32 x 32")):
+        source, target = _domains(kind, num_rows)
+        rivals: dict[str, float] = {}
+        for method in _METHODS:
+            bare, own = _side_by_side(source, target, method, num_epochs)
+            rivals[method] = own
+            if method == "drssl":
+                against, seconds, bar = "fixmatch", rivals["fixmatch"], "at most 1.15"
+            else:
+                against, seconds, bar = "the bare network", bare, _BARS.get((kind, method))
+            lines.append(Measurement(f"a step of {method}", size, own, against, seconds, bar))
+    return lines
+
+
+def _domains(kind: str, num_rows: int) -> tuple[LabelledDomain, UnlabelledDomain]:
+    generator = np.random.default_rng(0)
+    num_classes = 31 if kind == "features" else 10
+    labels, of_target = generator.integers(0, num_classes, (2, num_rows))
+    if kind == "features":
+        centres = generator.standard_normal((num_classes, 1_280))
+        noise = generator.standard_normal((2, num_rows, 1_280))
+        values = [centres[labels] + 2 * noise[0], 0.8 * centres[of_target] + 2 * noise[1] + 0.3]
+        arrays = [part.astype(np.float32) for part in values]
+    else:
+        centres = generator.uniform(0, 256, (num_classes, 32, 32, 3))
+        noise = 60 * generator.standard_normal((2, num_rows, 32, 32, 3))
+        values = [centres[labels] + noise[0], 0.7 * centres[of_target] + noise[1]]
+        arrays = [np.clip(part, 0, 255).astype(np.uint8) for part in values]
+    names = tuple(f"class {number}" for number in range(num_classes))
+    source = LabelledDomain("source", inputs_from(arrays[0], "X"), labels, names)
+    return source, UnlabelledDomain("target", inputs_from(arrays[1], "X_target"))
+
+
+def _side_by_side(
+    source: LabelledDomain, target: UnlabelledDomain, method: str, num_epochs: int
+) -> tuple[float, float]:
+    """Seconds of a step of the bare network and of a method, whose epochs take turns."""
+    bare_epochs = _bare_epochs(source, target)
+    next(bare_epochs)
+    bare, own, started = [], [], time.process_time()
+
+    def after_epoch(history: list[dict[str, float]]) -> None:
+        nonlocal started
+        if len(history) > _FIRST_EPOCHS:
+            own.append(time.process_time() - started)
+            bare.append(next(bare_epochs))
+        started = time.process_time()
+
+    training = {"epochs": _FIRST_EPOCHS + num_epochs, "validation_fraction": 0.1, "batch_size": _BATCH_SIZE}
+    fit_model(ShiftProblem(source, target), Recipe.from_names(method, training=training), after_epoch=after_epoch)
+    steps = -(-round(0.9 * len(source)) // _BATCH_SIZE)
+    return float(np.median(bare)), float(np.median(own)) / steps
+
+
+def _bare_epochs(source: LabelledDomain, target: UnlabelledDomain) -> Iterator[float]:
+    """Seconds of a step, epoch by epoch: both domains pass together, the loss is that of the source."""
+    shape = source.inputs.shape
+    body = BACKBONES["mlp" if len(shape) == 1 else "small-cnn"].build(shape)
+    network = nn.Sequential(body, nn.LazyLinear(len(source.classes)))
+    labels = torch.from_numpy(source.labels)
+    values, others = (
+        inputs.fetch(np.arange(len(inputs), dtype=np.int64)) for inputs in (source.inputs, target.inputs)
+    )
+    network(values[:1])
+    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
+    while True:
+        started = time.process_time()
+        orders = [torch.randperm(len(rows)) for rows in (values, others)]
+        starts = range(0, len(values), _BATCH_SIZE)
+        for start in starts:
+            own, other = (order[start : start + _BATCH_SIZE] for order in orders)
+            _bare_step(network, optimizer, torch.cat([values[own], others[other]]), labels[own])
+        yield (time.process_time() - started) / len(starts)
+
+
+def _bare_step(network: nn.Module, optimizer: torch.optim.Optimizer, inputs: Tensor, labels: Tensor) -> None:
+    loss = nn.functional.cross_entropy(network(inputs)[: len(labels)], labels)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
