@@ -12,7 +12,7 @@ from shiftcal.methods.base import OptimizerPlan, Schedule
 
 
 def build_optimizer(plan: OptimizerPlan, *, fused: bool = True) -> torch.optim.Optimizer:
-    """AdamW, or SGD with Nesterov momentum 0.9; fused: in one pass over the weights, which parts of them don't have."""
+    """AdamW, or SGD with Nesterov momentum 0.9; fused: in one pass over weights, which parts of them can't have."""
     if plan.kind == "adamw":
         # A gradient that is zero but for rounding must not be blown up to a full step: with torch's own epsilon of
         # 1e-8 it is, and the result depends on the order of summation, hence on the number of processes.
