@@ -68,7 +68,7 @@ def many_images() -> ShiftProblem:
     return image_problem(120)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def tiny_transformer() -> nn.Module:
     """A vision transformer of timm for the images above, with the same weights each time."""
     if importlib.util.find_spec("timm") is None:
@@ -93,7 +93,7 @@ def estimate_quickly() -> EstimateQuickly:
 
     def patch_estimate(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(Combined, "diagnose", lambda _, evidence: MeanConfidence().diagnose(evidence))
-        patch.setattr("shiftcal.target.evidence.fit_domain_classifier", lambda *_: None)
+        patch.setattr("shiftcal.target.structure.fit_domain_classifier", lambda *_: None)
 
     return patch_estimate
 

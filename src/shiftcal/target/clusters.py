@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import linear, normalize
 
+from shiftcal.core.errors import InvalidInputError
+
 CONCENTRATION = 30.0
 """kappa."""
 _NUM_ROUNDS = 10
@@ -39,6 +41,14 @@ class Clusters:
     """(F,)"""
     centroids: Tensor
     """(C, F) of unit length."""
+
+    def __post_init__(self) -> None:
+        width = self.centre.shape
+        if len(width) != 1 or self.units.shape not in ((), width) or self.centroids.shape[1:] != width:
+            raise InvalidInputError(
+                f"expected units, centre and centroids of as many columns, got {tuple(self.units.shape)}, "
+                f"{tuple(width)} and {tuple(self.centroids.shape)}"
+            )
 
     def log_posteriors(self, features: Tensor) -> Tensor:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""

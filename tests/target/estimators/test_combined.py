@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from shiftcal.target.clusters import unit_rows
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity
 from shiftcal.target.evidence import BeforeAdaptation
@@ -188,9 +189,10 @@ def test_an_adapted_classifier_is_judged_in_the_clusters_of_the_source_reference
 def test_purity_is_corrected_for_chance(make_rows: Make) -> None:
     rows, labels = make_rows(400)
     assert rows.features is not None
-    assert chance_corrected_purity(rows.features, rows.logits, labels) == 1
+    seen, probabilities = unit_rows(rows.features), rows.probabilities
+    assert chance_corrected_purity(seen, probabilities, labels) == 1
     one = torch.zeros(400).long()
-    assert chance_corrected_purity(rows.features, rows.logits, one) == 0
+    assert chance_corrected_purity(seen, probabilities, one) == 0
     # Half of the rows have labels of their cluster, the rest all the same one: .5 + .5 / 4 right, chance .625.
     mixed = torch.where(torch.arange(400) < 200, labels, 0)
-    assert chance_corrected_purity(rows.features, rows.logits, mixed) == pytest.approx(0.0, abs=1e-9)
+    assert chance_corrected_purity(seen, probabilities, mixed) == pytest.approx(0.0, abs=1e-9)
