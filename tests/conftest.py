@@ -68,7 +68,7 @@ def many_images() -> ShiftProblem:
     return image_problem(120)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny_transformer() -> nn.Module:
     """A vision transformer of timm for the images above, with the same weights each time."""
     if importlib.util.find_spec("timm") is None:

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,12 @@ STATISTICS = InputStatistics(torch.tensor([0.4]), torch.tensor([0.3]))
 
 def images(num_rows: int, seed: int = 0) -> Tensor:
     return torch.rand(num_rows, 1, 8, 8, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def tiny_transformer(tiny_transformer: nn.Module) -> nn.Module:
+    """One that may be changed."""
+    return copy.deepcopy(tiny_transformer)
 
 
 @pytest.fixture
