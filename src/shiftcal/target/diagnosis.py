@@ -180,7 +180,9 @@ class Diagnosis:
             "prior": "Other classes are frequent on it; beside that, it looks as the source does.",
             "none": "What the classifier says of it looks as on the source.",
             "part": f"About {self.shifted_share:.0%} of its rows have shifted, the rest are as on the source.",
-            "covariate": "Its inputs have shifted, within what the source has"
+            "covariate": "Its inputs have shifted, "
+            + ("otherwise " if self.inputs is not None and self.inputs.findings else "")
+            + "within what the source has"
             + ("; what the classifier says of them looks as on the source." if self._says_the_same else "."),
         }[self.kind_of_shift()]
 
