@@ -13,6 +13,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.arrays import encode_labels, inputs_from, labels_of_dataset
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs, DatasetInputs
+from shiftcal.data.rows import plain_rows
 
 FEATURES = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 BOTH = np.array([0, 1])
@@ -245,3 +246,19 @@ def test_one_class_is_not_enough() -> None:
         encode_labels(["a", "a"], "y")
     with pytest.raises(InvalidInputError, match="y: expected labels of at least two classes, got no labels"):
         encode_labels([], "y")
+
+
+class NoArray:
+    """Something that can be a label, and of which NumPy can make no array."""
+
+    def __array__(self, *_: object, **__: object) -> object:
+        raise RuntimeError("no array")
+
+
+def test_objects_that_numpy_fails_on_are_labels_as_others_and_no_inputs() -> None:
+    first, second = NoArray(), NoArray()
+    codes, classes = encode_labels([first, second, first], "y")
+    assert codes[0] == codes[2] != codes[1]
+    assert set(classes) == {first, second}
+    with pytest.raises(InvalidInputError, match="X: expected"):
+        inputs_from(plain_rows([NoArray(), NoArray()], "X"), "X")

@@ -168,7 +168,8 @@ def _class_array(classes: tuple[Any, ...], labels: Any) -> NDArray[Any]:
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return np.array(classes, dtype=labels.dtype)
     plain = np.empty(len(classes), dtype=object)
-    plain[:] = classes
+    for number, label in enumerate(classes):  # one by one: together NumPy would make arrays of some of them
+        plain[number] = label
     kinds = {type(label) for label in classes}
     if len(kinds) > 1 or not kinds <= {str, int, float, bool}:
         return plain

@@ -81,7 +81,7 @@ def _is_mixed(values: Any) -> bool:
         return False
     try:
         array = np.asarray(values, dtype=object)
-    except ValueError:  # rows of different lengths
+    except Exception:  # rows of different lengths, or objects that raise what they like: the reader of arrays says so
         return False
     if array.ndim != 2:
         return False
