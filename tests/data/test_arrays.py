@@ -262,3 +262,8 @@ def test_objects_that_numpy_fails_on_are_labels_as_others_and_no_inputs() -> Non
     assert set(classes) == {first, second}
     with pytest.raises(InvalidInputError, match="X: expected"):
         inputs_from(plain_rows([NoArray(), NoArray()], "X"), "X")
+
+
+def test_damaged_text_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="X: expected text of whole characters"):
+        plain_rows([["\ud800", 1.0], ["b", 2.0]], "X")

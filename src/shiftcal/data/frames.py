@@ -44,11 +44,16 @@ def as_frame(values: Any, name: str) -> Any:
         name: what the user calls it, for messages.
 
     Raises:
-        InvalidInputError: no columns or no rows, or two columns of one name.
+        InvalidInputError: no columns or no rows, two columns of one name, or text that is damaged.
         MissingDependencyError: for frames of other makes, pyarrow is not installed.
     """
     pandas = import_pandas()
-    frame = _converted(values, pandas)
+    try:
+        frame = _converted(values, pandas)
+    except UnicodeError as error:  # half of a surrogate pair, which no file or frame can hold
+        raise InvalidInputError(
+            f"{name}: expected text of whole characters, got some that is not: {error}"
+        ) from error
     frame = frame.set_axis([str(column) for column in frame.columns], axis=1).reset_index(drop=True)
     if 0 in frame.shape:
         raise InvalidInputError(f"{name}: expected a table with at least one row and one column, got {frame.shape}")

@@ -49,6 +49,7 @@ from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, froz
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
+from shiftcal.target.evidence import ObservedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,8 @@ class DistributionallyRobustSemiSupervised(
         with torch.no_grad(), frozen_statistics(network):
             source_log_ratio = network.log_ratio(batch.source_inputs, labelled.features)
             target_log_ratio = network.log_ratio(batch.target_inputs, weak.features)
-            probabilities = torch.softmax(self._label_logits(network, batch, weak, target_log_ratio), dim=-1)
+            label_logits = self._label_logits(network, batch.target_inputs, weak, target_log_ratio)
+            probabilities = torch.softmax(label_logits, dim=-1)
         task_loss = self.task_loss(labelled.logits, batch.source_labels, source_log_ratio)
         strong_logits = self.robust_logits(strong.logits, target_log_ratio)
         agreement_loss, kept = consistency_loss(probabilities, strong_logits, self._thresholds(batch, probabilities))
@@ -127,12 +129,13 @@ class DistributionallyRobustSemiSupervised(
         )
 
     def _label_logits(
-        self, network: SelfTrainingNetwork, batch: Batch, weak: DomainOutputs, log_ratio: Tensor
+        self, network: SelfTrainingNetwork, inputs: Tensor, weak: DomainOutputs, log_ratio: Tensor
     ) -> Tensor:
         if not self.is_target_aware:
             return self.robust_logits(weak.logits, log_ratio)
-        assert batch.target_inputs is not None
-        return network.labels.model.log_scores(network.observed(batch.target_inputs, *weak, self.robust_logits))
+        structure = network.structure(inputs, weak.features)
+        rows = ObservedRows(self.robust_logits(weak.logits, log_ratio), torch.sigmoid(-log_ratio), structure)
+        return network.labels.model.log_scores(rows)
 
     def _thresholds(self, batch: Batch, probabilities: Tensor) -> float | Tensor:
         """The least confidence of each row (N,): any will do for a label that is still the one chosen beforehand."""
