@@ -147,9 +147,9 @@ def test_clusters_do_not_depend_on_units_that_all_columns_share(seed: int, scale
     features = torch.randn(30, 4, generator=generator, dtype=torch.float64)
     probabilities = torch.randn(30, 3, generator=generator, dtype=torch.float64).softmax(dim=-1)
     moved = scale * features + offset
-    before = fit_clusters(unit_rows(features), probabilities).posteriors(features)
+    before = fit_clusters(unit_rows(features), probabilities).log_posteriors(features).exp()
     torch.testing.assert_close(
-        fit_clusters(unit_rows(moved), probabilities).posteriors(moved), before, atol=1e-3, rtol=1e-3
+        fit_clusters(unit_rows(moved), probabilities).log_posteriors(moved).exp(), before, atol=1e-3, rtol=1e-3
     )
 
 

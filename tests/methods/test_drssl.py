@@ -179,7 +179,9 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
     inputs = view.target.inputs.fetch(np.arange(len(view.target), dtype=np.int64))
     with torch.no_grad():
         logits, features_of_task = network.task(inputs)
-        rows = network.observed(inputs, logits, features_of_task, method.robust_logits)
+        rows = network.observed(
+            inputs, logits, features_of_task, network.log_ratio(inputs, features_of_task), method.robust_logits
+        )
         plain = torch.softmax(network.labels.model.scaling.scaled_logits(rows).double(), dim=-1).numpy()
     wanted = np.bincount(features.source.labels) / len(features.source.labels)
     corrected = plain * wanted / plain.mean(axis=0)

@@ -43,7 +43,9 @@ def test_labels_are_the_surest_of_each_class_by_the_label_model(
     inputs = rows_of(features)
     with torch.no_grad():
         logits, features_of_task = network.task(inputs)
-        rows = network.observed(inputs, logits, features_of_task, method.robust_logits)
+        rows = network.observed(
+            inputs, logits, features_of_task, network.log_ratio(inputs, features_of_task), method.robust_logits
+        )
         scores = network.labels.model.log_scores(rows).double()
     expected = select_class_balanced(torch.softmax(scores, dim=-1), method.first_portion)
     np.testing.assert_array_equal(chosen.rows, expected.rows.numpy())
@@ -93,7 +95,9 @@ def test_predictions_are_made_together_with_clusters_and_prior_correction(
         robust = DistributionallyRobust.predict(method, network, inputs)
         found = method.predict(network, inputs).logits
         logits, features_of_task = network.task(inputs)
-        rows = network.observed(inputs, logits, features_of_task, method.robust_logits)
+        rows = network.observed(
+            inputs, logits, features_of_task, network.log_ratio(inputs, features_of_task), method.robust_logits
+        )
         clusters = model.scaling.clusters
         assert clusters is not None
         weight = ((1 - robust.density_ratio) / (1 + robust.density_ratio)).clamp_min(0).unsqueeze(-1)

@@ -16,27 +16,27 @@ def test_clusters_correct_the_errors_of_the_predictions_that_they_start_from() -
     features, labels = blobs(400, spread=0.5)
     predicted = torch.where(torch.arange(400) % 3 == 0, (labels + 1) % 4, labels)
     clusters = fit_clusters(unit_rows(features), torch.nn.functional.one_hot(predicted, 4).double())
-    posteriors = clusters.posteriors(features)
+    posteriors = clusters.log_posteriors(features).exp()
     assert (posteriors.argmax(dim=-1) == labels).double().mean() > 0.99
-    assert torch.equal(posteriors.argmax(dim=-1), clusters.assigned(features))
+    assert torch.equal(posteriors.argmax(dim=-1), clusters.nearest(unit_rows(features).directions))
     torch.testing.assert_close(posteriors.sum(dim=-1), torch.ones(400, dtype=torch.float64))
 
 
 def test_neither_a_common_offset_nor_a_common_scale_matters() -> None:
     features, labels = blobs(80, spread=1.0)
     probabilities = torch.nn.functional.one_hot(labels, 4).double()
-    before = fit_clusters(unit_rows(features), probabilities).posteriors(features)
+    before = fit_clusters(unit_rows(features), probabilities).log_posteriors(features).exp()
     moved = 3 * features - 7
-    torch.testing.assert_close(before, fit_clusters(unit_rows(moved), probabilities).posteriors(moved))
+    torch.testing.assert_close(before, fit_clusters(unit_rows(moved), probabilities).log_posteriors(moved).exp())
 
 
 def test_units_divide_the_columns() -> None:
     features, labels = blobs(80, spread=1.0)
     probabilities = torch.nn.functional.one_hot(labels, 4).double()
     units = torch.arange(1, 9).double()
-    scaled = fit_clusters(unit_rows(features, units), probabilities).posteriors(features)
+    scaled = fit_clusters(unit_rows(features, units), probabilities).log_posteriors(features).exp()
     torch.testing.assert_close(
-        scaled, fit_clusters(unit_rows(features / units), probabilities).posteriors(features / units)
+        scaled, fit_clusters(unit_rows(features / units), probabilities).log_posteriors(features / units).exp()
     )
 
 

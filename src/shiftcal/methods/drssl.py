@@ -49,7 +49,6 @@ from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, froz
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
-from shiftcal.target.evidence import ObservedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +132,7 @@ class DistributionallyRobustSemiSupervised(
     ) -> Tensor:
         if not self.is_target_aware:
             return self.robust_logits(weak.logits, log_ratio)
-        structure = network.structure(inputs, weak.features)
-        rows = ObservedRows(self.robust_logits(weak.logits, log_ratio), torch.sigmoid(-log_ratio), structure)
-        return network.labels.model.log_scores(rows)
+        return network.labels.model.log_scores(network.observed(inputs, *weak, log_ratio, self.robust_logits))
 
     def _thresholds(self, batch: Batch, probabilities: Tensor) -> float | Tensor:
         """The least confidence of each row (N,): any will do for a label that is still the one chosen beforehand."""

@@ -54,16 +54,8 @@ class Clusters:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
         return torch.log_softmax(CONCENTRATION * self._similarities(features), dim=-1)
 
-    def posteriors(self, features: Tensor) -> Tensor:
-        """q (N, C)."""
-        return self.log_posteriors(features).exp()
-
-    def assigned(self, features: Tensor) -> Tensor:
-        """The cluster (N,) with the largest share in each row."""
-        return self._similarities(features).argmax(dim=-1)
-
     def nearest(self, directions: Tensor) -> Tensor:
-        """The same of directions (N, F)."""
+        """The cluster (N,) with the largest share in each row, of rows as `UnitRows` has them (N, F)."""
         return (directions @ self.centroids.to(directions).T).argmax(dim=-1)
 
     def _similarities(self, features: Tensor) -> Tensor:
@@ -112,7 +104,7 @@ def fit_clusters(rows: UnitRows, probabilities: Tensor) -> Clusters:
 def clusters_of_others(rows: UnitRows, probabilities: Tensor) -> Tensor:
     """The cluster (N,) in which each row would lie if the row itself had no part in any centroid.
 
-    As `fit_clusters` and `Clusters.assigned`, but leaving each row out for itself: of a cluster of three rows each
+    As `fit_clusters` and `Clusters.nearest`, but leaving each row out for itself: of a cluster of three rows each
     is a third, and would confirm whatever the classifier says of it.
     """
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli.answers import Answer, metrics_text
@@ -94,12 +94,6 @@ def _predictions_answer(out: Path, num_rows: int, num_files: int) -> Answer:
     return Answer(plain, f"{num_rows} predictions{of_files}: {out}")
 
 
-def _domain_for(model: Any, arguments: argparse.Namespace) -> Any:
-    from shiftcal.runs.run_data import load_domain_for
-
-    return load_domain_for(model, arguments.data, table=table_columns(arguments), download=arguments.download)
-
-
 def declare_evaluate(parser: argparse.ArgumentParser) -> None:
     """Arguments of `evaluate`."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="folder of a finished run")
@@ -118,10 +112,11 @@ def evaluate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal evaluate`."""
     from shiftcal.runs.evaluation import evaluate, precision_by_round, predict_domain
     from shiftcal.runs.folder import RunFolder
+    from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model
 
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
-    domain = _domain_for(model, arguments)
+    domain = load_domain_for(model, arguments.data, table=table_columns(arguments), download=arguments.download)
     metrics = evaluate(predict_domain(model, domain))
     rounds = precision_by_round(model, domain)
     text = metrics_text({arguments.data: metrics})

@@ -49,9 +49,10 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         """What clusters are looked for in, as of `Outputs.structure`."""
         return features if self.task.backbone.takes_images else inputs
 
-    def observed(self, inputs: Tensor, logits: Tensor, features: Tensor, robust: RobustForm) -> ObservedRows:
-        """Rows of a batch in the robust form, given what the task network says of them or of views of them."""
-        log_ratio = self.log_ratio(inputs, features)
+    def observed(
+        self, inputs: Tensor, logits: Tensor, features: Tensor, log_ratio: Tensor, robust: RobustForm
+    ) -> ObservedRows:
+        """Rows of a batch in the robust form, given what the networks say of them or of views of them."""
         return ObservedRows(robust(logits, log_ratio), torch.sigmoid(-log_ratio), self.structure(inputs, features))
 
     def judged(self, inputs: Tensor, logits: Tensor) -> tuple[Tensor, ...]:
@@ -116,7 +117,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
 
         def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
             logits, features = self.task(batch)
-            rows = self.observed(batch, logits, features, robust)
+            rows = self.observed(batch, logits, features, self.log_ratio(batch, features), robust)
             return rows.logits, rows.target_probability, *((features,) if self.task.backbone.takes_images else ())
 
         return ObservedRows(*view.observe(observe_batch, inputs))
