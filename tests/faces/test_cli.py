@@ -163,7 +163,7 @@ class TestFit:
         line = "fit --source source.npz --target target.npz --out stopped --set epochs=3"
         step = Trainer._step
 
-        def step_and_stop(trainer: Trainer, batch: Any) -> dict[str, float]:
+        def step_and_stop(trainer: Trainer, batch: Any) -> dict[str, Any]:
             os.kill(os.getpid(), signal.SIGTERM)
             return step(trainer, batch)
 

@@ -9,7 +9,7 @@ from shiftcal.functional.dual import task_surrogate
 from shiftcal.methods.base import RATIO
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
-from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
@@ -75,12 +75,31 @@ def test_target_predictions_are_less_sure_than_without_the_ratio(features: Shift
     assert confidence[1] < confidence[0]
 
 
-def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_strength() -> None:
-    logits, labels = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
-    log_ratio = torch.linspace(-0.3, 0.3, 6)
+def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_strength(
+    blueprint: Blueprint, batch: Batch
+) -> None:
     method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_strength=2.0, class_regularization=0.1)
-    expected = task_surrogate(logits, labels, (2 * log_ratio).exp(), class_regularization=0.1)
-    assert torch.equal(method.task_loss(logits, labels, log_ratio), expected)
+    network = method.build(blueprint)
+    torch.nn.init.ones_(network.ratio["head"].layers[-1].weight)
+    outputs = DomainOutputs(*network.task(batch.source_inputs))
+    log_ratio = network.log_ratio(batch.source_inputs, outputs.features)
+    expected = task_surrogate(outputs.logits, batch.source_labels, (2 * log_ratio).exp(), class_regularization=0.1)
+    assert log_ratio.std() > 0.01
+    torch.testing.assert_close(method.task_loss(network, batch, outputs)[0], expected)
+
+
+def test_a_ratio_learns_from_as_many_target_rows_as_source_rows(blueprint: Blueprint, batch: Batch) -> None:
+    """Every third of three times as many: so two processes, with half of each, take the same."""
+    assert batch.target_inputs is not None
+    method: DistributionallyRobust[Any] = DistributionallyRobust(dual_weight=1.0)
+    network = method.build(blueprint)
+    features = torch.zeros(16, network.task.backbone.feature_dim)
+    more = torch.stack([batch.target_inputs, batch.target_inputs + 1, batch.target_inputs - 1], dim=1).flatten(0, 1)
+    losses = []
+    for inputs in (batch.target_inputs, more):
+        target = DomainOutputs(*network.task(inputs))
+        losses.append(method.ratio_update(network, batch._replace(target_inputs=inputs), features, target).loss)
+    torch.testing.assert_close(losses[1], losses[0])
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def test_an_interrupted_reference_goes_on(tmp_path: Path) -> None:
     whole = fit_with_fallback(data, recipe("harmful"))
     original, steps = Trainer._step, 0
 
-    def interrupting(self: Trainer, batch: Any) -> dict[str, float]:
+    def interrupting(self: Trainer, batch: Any) -> dict[str, Any]:
         nonlocal steps
         steps += 1
         if steps == 65:  # the first training has sixty

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from shiftcal.methods.base import OptimizerPlan, Schedule
-from shiftcal.training.optimizers import build_optimizer, build_schedule, schedule_factor
+from shiftcal.training.optimizers import StepSizes, build_optimizer, schedule_factor
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ def test_schedules_at_a_few_points(schedule: Schedule, expected: list[float]) ->
 def test_schedule_drives_the_step_size(kind: str) -> None:
     plan = OptimizerPlan([nn.Parameter(torch.zeros(1))], kind, 0.1, 0.0, "cosine")  # type: ignore[arg-type]
     optimizer = build_optimizer(plan)
-    schedule = build_schedule(plan, optimizer, num_steps=10)
+    step_sizes = StepSizes(plan, optimizer, num_steps=10)
     for _ in range(5):
         optimizer.step()
-        schedule.step()
+        step_sizes.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
 
 
@@ -38,8 +38,8 @@ def test_a_schedule_may_move_before_its_optimiser_does(kind: str) -> None:
     parameter.grad = torch.ones(1)
     plan = OptimizerPlan([parameter], kind, 0.1, 0.5, "cosine")  # type: ignore[arg-type]
     optimizer = build_optimizer(plan)
-    schedule = build_schedule(plan, optimizer, num_steps=10)
-    schedule.step()
+    step_sizes = StepSizes(plan, optimizer, num_steps=10)
+    step_sizes.step()
     assert parameter.item() == 1
     assert not optimizer.state
 

@@ -97,7 +97,7 @@ def interrupt_in_step(step: int, problem: ShiftProblem, how: Recipe, checkpoint:
     steps = 0
     original = Trainer._step
 
-    def counted(self: Trainer, batch: Any) -> dict[str, float]:
+    def counted(self: Trainer, batch: Any) -> dict[str, Any]:
         nonlocal steps
         steps += 1
         if steps == step:

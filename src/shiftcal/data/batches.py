@@ -257,6 +257,9 @@ class _EpochBatches:
     def _rows(self, domain: int, num_rows: int, step: int, count: int) -> Rows:
         """This process's `count` of the rows of a step: one permutation after the other, cut into batches."""
         first = (step * self.plan.world_size + self.plan.rank) * count
+        number, start = divmod(first, num_rows)
+        if start + count <= num_rows:
+            return self._permutation(domain, number, num_rows)[start : start + count]
         positions = np.arange(first, first + count, dtype=np.int64)
         rounds = positions // num_rows
         rows = np.empty(count, dtype=np.int64)

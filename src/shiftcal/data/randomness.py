@@ -9,7 +9,12 @@ from shiftcal.core.errors import InvalidInputError
 
 
 def seeded_generator(*parts: int) -> torch.Generator:
-    """A CPU generator whose stream is decided by the integers, such as `(seed, step)`, and by their order.
+    """A CPU generator whose stream is decided by the integers: see `derived_seed`."""
+    return torch.Generator().manual_seed(derived_seed(*parts))
+
+
+def derived_seed(*parts: int) -> int:
+    """A seed of 64 bits that is decided by the integers, such as `(seed, step)`, and by their order.
 
     Neighbouring integers give unrelated streams, and `(1,)`, `(1, 0)` and `(0, 1)` are different seeds.
 
@@ -23,5 +28,4 @@ def seeded_generator(*parts: int) -> torch.Generator:
     words = [len(parts)]
     for part in parts:
         words += [part & 0xFFFFFFFF, part >> 32]
-    seed = np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(seed))
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])

@@ -44,8 +44,9 @@ def task_surrogate(
 
     Its value means nothing by itself; log the cross-entropy of f instead.
     """
-    probabilities = robust_probabilities(
-        logits, density_ratio, class_regularization=class_regularization, labels=labels, form=form
-    )
-    residual = (probabilities - one_hot(labels, probabilities)).detach()
+    with torch.no_grad():
+        probabilities = robust_probabilities(
+            logits, density_ratio, class_regularization=class_regularization, labels=labels, form=form
+        )
+        residual = probabilities - one_hot(labels, probabilities)
     return (residual * logits).sum(dim=-1).mean()

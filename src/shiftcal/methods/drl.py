@@ -75,41 +75,50 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         if batch.target_inputs is not None:
             target = DomainOutputs(*observed(network.task, batch.target_inputs))
             yield self.ratio_update(network, batch, features.detach(), target)
-        with torch.no_grad(), frozen_statistics(network):
-            log_ratio = network.log_ratio(batch.source_inputs, features)
-        robust = self.robust_logits(logits.detach(), log_ratio)
-        logged = {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": log_ratio.exp().mean()}
-        yield Update(TASK, self.task_loss(logits, batch.source_labels, log_ratio), logged)
+        loss, logged = self.task_loss(network, batch, DomainOutputs(logits, features))
+        yield Update(TASK, loss, logged)
 
     def ratio_update(
         self, network: RatioNetworkT, batch: Batch, source_features: Tensor, target: DomainOutputs
     ) -> Update:
         """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
         assert batch.target_inputs is not None
+        # As many rows of each, the same ones however many processes share a batch.
+        chosen = slice(None, None, len(batch.target_inputs) // len(batch.source_inputs))
         # Both domains in one pass: batch norm of a ratio network of its own must not see them apart.
-        both_inputs = torch.cat([batch.source_inputs, batch.target_inputs])
-        both = network.log_ratio(both_inputs, torch.cat([source_features, target.features]))
-        source_log, target_log = torch.split(both, [len(batch.source_inputs), len(batch.target_inputs)])
-        telling_apart = domain_loss(source_log, target_log, self.ratio_source_weights(batch))
-        ratio = ratio_from_logit(target_log, self.ratio_strength)
-        relative = ratio / mean_over_batch(ratio)
-        dual = target_potential(target.logits, relative, class_regularization=self.class_regularization)
-        logged = {"domain_loss": telling_apart, "target_ratio": target_log.exp().mean()}
-        return Update(RATIO, telling_apart + self.dual_weight * dual, logged)
+        both_inputs = torch.cat([batch.source_inputs, batch.target_inputs[chosen]])
+        both = network.log_ratio(both_inputs, torch.cat([source_features, target.features[chosen]]))
+        source_log, target_log = both.tensor_split([len(source_features)])
+        loss = telling_apart = domain_loss(source_log, target_log, self.ratio_source_weights(batch))
+        if self.dual_weight:
+            ratio = ratio_from_logit(target_log, self.ratio_strength)
+            relative = ratio / mean_over_batch(ratio)
+            dual = target_potential(target.logits[chosen], relative, class_regularization=self.class_regularization)
+            loss = telling_apart + self.dual_weight * dual
+        return Update(RATIO, loss, {"domain_loss": telling_apart, "target_ratio": target_log.detach().exp().mean()})
 
     def ratio_source_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
         """Weights (N,) of the labelled rows of a batch in the ratio's loss, of mean one; None: all alike."""
         return None
 
-    def task_loss(self, logits: Tensor, labels: Tensor, log_ratio: Tensor) -> Tensor:
-        """What the task network learns from labelled rows, given their log R (N,)."""
+    def task_loss(
+        self, network: RatioNetworkT, batch: Batch, source: DomainOutputs
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the task network learns from labelled rows with the ratio as it now stands, and what to log of it."""
+        labels = batch.source_labels
         if self.ratio_strength == 0 and self.class_regularization == 0:
             # The surrogate has the same gradient, but its rounding would train another network than `source-only`.
-            return cross_entropy(logits, labels)
-        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
-        return task_surrogate(
-            logits, labels, ratio, class_regularization=self.class_regularization, form=self.regularized_form
+            loss = cross_entropy(source.logits, labels)
+            return loss, {"task_loss": loss}
+        with torch.no_grad(), frozen_statistics(network):
+            log_ratio = network.log_ratio(batch.source_inputs, source.features)
+            ratio = ratio_from_logit(log_ratio, self.ratio_strength)
+            robust = self.robust_logits(source.logits, log_ratio)
+            logged = {"task_loss": cross_entropy(robust, labels), "source_ratio": log_ratio.exp().mean()}
+        loss = task_surrogate(
+            source.logits, labels, ratio, class_regularization=self.class_regularization, form=self.regularized_form
         )
+        return loss, logged
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""

@@ -37,7 +37,6 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
@@ -108,22 +107,16 @@ class DistributionallyRobustSemiSupervised(
         yield from reference_update(network.reference, batch)
         yield self.ratio_update(network, batch, labelled.features.detach(), weak)
         with torch.no_grad(), frozen_statistics(network):
-            source_log_ratio = network.log_ratio(batch.source_inputs, labelled.features)
-            target_log_ratio = network.log_ratio(batch.target_inputs, weak.features)
-            label_logits = self._label_logits(network, batch.target_inputs, weak, target_log_ratio)
+            log_ratio = network.log_ratio(batch.target_inputs, weak.features)
+            label_logits = self._label_logits(network, batch.target_inputs, weak, log_ratio)
             probabilities = torch.softmax(label_logits, dim=-1)
-        task_loss = self.task_loss(labelled.logits, batch.source_labels, source_log_ratio)
-        strong_logits = self.robust_logits(strong.logits, target_log_ratio)
+        task_loss, logged = self.task_loss(network, batch, labelled)
+        strong_logits = self.robust_logits(strong.logits, log_ratio)
         agreement_loss, kept = consistency_loss(probabilities, strong_logits, self._thresholds(batch, probabilities))
-        robust = self.robust_logits(labelled.logits.detach(), source_log_ratio)
         yield Update(
             TASK,
             task_loss + self.unlabelled_weight * agreement_loss,
-            {
-                "task_loss": cross_entropy(robust, batch.source_labels),
-                "consistency_loss": agreement_loss,
-                **pseudo_label_record(probabilities, kept),
-            },
+            {**logged, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept)},
             None if self.is_target_aware else accepted_labels(batch, probabilities, kept),
         )
 

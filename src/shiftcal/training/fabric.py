@@ -82,26 +82,25 @@ def prediction_device(device: str) -> torch.device:
     return torch.device(kind, devices[0]) if isinstance(devices, list) else torch.device(kind)
 
 
-def average_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter]) -> None:
-    """Replace each gradient by its mean over the processes.
+def average_gradients(fabric: Fabric, parameters: Iterable[nn.Parameter], *, flag: bool) -> bool:
+    """Replace each gradient by its mean over the processes; whether a flag, which travels along, is set in any.
 
     Losses are means over equal slices of the global batch, so this is the gradient of the global loss. It is done
     here, and not by a wrapper around the network, because a training step may have several losses that each reach
     some of the parameters.
     """
     if fabric.world_size == 1:
-        return
+        return flag
     # Those of a backbone in parts are means already.
     present = (parameter.grad for parameter in parameters if parameter.grad is not None)
     gradients = [gradient for gradient in present if not isinstance(gradient, DTensor)]
-    if not gradients:
-        return
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    mean = fabric.all_reduce(flat, reduce_op="mean")
+    flags = torch.tensor([float(flag)], device=fabric.device)
+    mean = fabric.all_reduce(torch.cat([*(gradient.flatten() for gradient in gradients), flags]), reduce_op="mean")
     assert isinstance(mean, Tensor)
-    parts = torch.split(mean, [gradient.numel() for gradient in gradients])
+    *parts, flags = torch.split(mean, [*(gradient.numel() for gradient in gradients), 1])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
+    return bool(flags > 0)
 
 
 def any_process(fabric: Fabric, flag: bool) -> bool:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
 
 from shiftcal.methods.base import OptimizerPlan, Schedule
 
@@ -29,15 +28,30 @@ def build_optimizer(plan: OptimizerPlan, *, fused: bool = True) -> torch.optim.O
     )
 
 
-def build_schedule(plan: OptimizerPlan, optimizer: torch.optim.Optimizer, num_steps: int) -> LambdaLR:
-    """A schedule over the whole training, counted in steps."""
-    factor = schedule_factor(plan.schedule)
-    scheduled = LambdaLR(optimizer, lambda step: factor(step / num_steps))
-    # A method in stages has optimisers that stand still at first, while their schedules move: torch takes that for a
-    # mistake, unless it has seen a step. One without gradients changes nothing.
-    optimizer.zero_grad()
-    optimizer.step()
-    return scheduled
+class StepSizes:
+    """Lets the step sizes of an optimiser fall over the whole training, counted in steps.
+
+    Torch's own schedulers wrap the optimiser's step, which takes as long as the update of a small layer, and take it
+    for a mistake that in methods with stages an optimiser stands still at first while its schedule moves.
+    """
+
+    def __init__(self, plan: OptimizerPlan, optimizer: torch.optim.Optimizer, num_steps: int) -> None:
+        self._optimizer = optimizer
+        self._first = [group["lr"] for group in optimizer.param_groups]
+        self._factor = schedule_factor(plan.schedule)
+        self._num_steps = num_steps
+        self._step = 0
+
+    def step(self) -> None:
+        """After a step of training."""
+        self.move_to(self._step + 1)
+
+    def move_to(self, step: int) -> None:
+        """As after so many steps."""
+        self._step = step
+        factor = self._factor(step / self._num_steps)
+        for group, first in zip(self._optimizer.param_groups, self._first, strict=True):
+            group["lr"] = first * factor
 
 
 def schedule_factor(schedule: Schedule) -> Callable[[float], float]:

@@ -24,7 +24,7 @@ from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, 
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
-from shiftcal.data.randomness import seeded_generator
+from shiftcal.data.randomness import derived_seed
 from shiftcal.methods.base import Method, Outputs, TrainingView
 from shiftcal.training.fabric import (
     any_process,
@@ -35,7 +35,7 @@ from shiftcal.training.fabric import (
 )
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
-from shiftcal.training.optimizers import build_optimizer, build_schedule
+from shiftcal.training.optimizers import StepSizes, build_optimizer
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.sharding import (
     clip_gradients,
@@ -47,6 +47,7 @@ from shiftcal.training.sharding import (
     whole,
     whole_copy,
 )
+from shiftcal.training.step_log import StepLog, divergence
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -68,10 +69,8 @@ class Progress:
     epoch: int = 0
     step: int = 0
     """Next step within the epoch."""
-    totals: dict[str, float] = field(default_factory=dict)
-    """Sums of what the steps of this epoch logged."""
-    num_logged: dict[str, int] = field(default_factory=dict)
-    """How many steps logged each: a step leaves out what has no value in it."""
+    log: StepLog = field(default_factory=StepLog)
+    """Of the steps of this epoch."""
     history: list[EpochRecord] = field(default_factory=list)
     pseudo_labels: PseudoLabels | None = None
     pseudo_label_rounds: PseudoLabelRounds | None = None
@@ -108,9 +107,12 @@ class Trainer:
         self.optimizers = {
             name: build_optimizer(plan, fused=self._whole_form is None) for name, plan in plans.items()
         }
+        self._all_parameters = list(self.network.parameters())
         total_steps = self.num_epochs * self.num_steps
-        self.schedules = {name: build_schedule(plans[name], self.optimizers[name], total_steps) for name in plans}
+        self.step_sizes = {name: StepSizes(plans[name], self.optimizers[name], total_steps) for name in plans}
         self.progress = Progress()
+        self._interruption = Interruption(enabled=False)
+        self._stopping = False
         # Of the data alone, so no part of the state: a resumed run finds the same again.
         self._found_in_data: dict[str, Any] = {}
         self.plan = BatchPlan(
@@ -178,10 +180,11 @@ class Trainer:
             TrainingInterrupted: a signal came; the state was saved before.
         """
         last_saved = time.monotonic()
-        with Interruption(enabled=save is not None) as interruption, self._bar() as bar:
+        self._interruption = Interruption(enabled=save is not None)
+        with self._interruption, self._bar() as bar:
             while self.progress.epoch < self.num_epochs:
                 started = time.monotonic()
-                self._run_epoch(bar, interruption, save)
+                self._run_epoch(bar, save)
                 self._check_weights()
                 record = self._close_epoch(time.monotonic() - started)
                 if self.held_out is not None:
@@ -222,7 +225,7 @@ class Trainer:
             self._found_in_data,
         )
 
-    def _run_epoch(self, bar: Any, interruption: Interruption, save: SaveState | None) -> None:
+    def _run_epoch(self, bar: Any, save: SaveState | None) -> None:
         progress = self.progress
         if progress.step == 0:
             view = self._view()
@@ -240,22 +243,24 @@ class Trainer:
         )
         self.network.train()
         for batch in batches:
-            logged = self._step(batch)
+            progress.log.add(self._step(batch))
             progress.step += 1
-            for name, value in logged.items():
-                progress.totals[name] = progress.totals.get(name, 0.0) + value
-                progress.num_logged[name] = progress.num_logged.get(name, 0) + 1
-            bar.set_postfix({name: f"{value:.3f}" for name, value in logged.items()}, refresh=False)
+            if progress.log.is_due:
+                bar.set_postfix({name: f"{value:.3f}" for name, value in self._read_log().items()}, refresh=False)
             bar.update()
-            if save is not None and any_process(self.fabric, interruption.requested):
+            if self._stopping:
+                assert save is not None
                 save(self.state())
                 raise TrainingInterrupted(f"stopped in epoch {progress.epoch + 1} after {progress.step} steps")
+        self._read_log()
 
-    def _step(self, batch: Batch) -> dict[str, float]:
+    def _read_log(self) -> dict[str, float]:
+        return self.progress.log.read(self.progress.epoch + 1, self.progress.step)
+
+    def _step(self, batch: Batch) -> dict[str, Tensor]:
         """Carry out the updates of one step; the randomness within it is a function of the step's number."""
         position = self.progress.epoch * self.num_steps + self.progress.step
-        seed = seeded_generator(self.plan.seed, position, self.plan.rank).initial_seed()
-        seed_device(seed, self.fabric.device)
+        seed_device(derived_seed(self.plan.seed, position, self.plan.rank), self.fabric.device)
         logged: dict[str, Tensor] = {}
         updates = iter(self.method.training_step(self.network, batch))
         while True:
@@ -267,38 +272,27 @@ class Trainer:
             logged |= update.logged
             if update.accepted is not None and self._records_rounds:
                 self._accepted_so_far().note(*update.accepted)
-        for schedule in self.schedules.values():
-            schedule.step()
+        for step_sizes in self.step_sizes.values():
+            step_sizes.step()
         if self.average is not None:
             self.average.update_parameters(self.network)
-        return self._checked({name: float(value.detach()) for name, value in logged.items()})
+        return logged
 
     def _apply(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        self.network.zero_grad(set_to_none=True)
+        for parameter in self._all_parameters:
+            parameter.grad = None
         self.fabric.backward(loss)
-        average_gradients(self.fabric, parameters)
+        self._stopping |= average_gradients(self.fabric, parameters, flag=self._interruption.requested)
         if self.options.gradient_clip is not None:
             clip_gradients(parameters, self.options.gradient_clip)
         optimizer.step()
-
-    def _checked(self, logged: dict[str, float]) -> dict[str, float]:
-        for name, value in logged.items():
-            if not math.isfinite(value):
-                raise self._divergence(f"{name} is {value}")
-        return logged
 
     def _check_weights(self) -> None:
         """A step logs its loss before its update: what the last update of an epoch did shows in the weights only."""
         for name, value in self.network.named_parameters():
             if not bool(torch.isfinite(own_part(value)).all()):
-                raise self._divergence(f"{name} is no longer finite")
-
-    def _divergence(self, what: str) -> InvalidInputError:
-        return InvalidInputError(
-            f"training diverged: {what} in epoch {self.progress.epoch + 1}, step {self.progress.step + 1}; "
-            "try a smaller learning_rate or set gradient_clip"
-        )
+                raise divergence(f"{name} is no longer finite", self.progress.epoch + 1, self.progress.step)
 
     def _choose_pseudo_labels(self, view: TrainingView) -> PseudoLabels | None:
         chosen = self.method.choose_pseudo_labels(self.predictor, view)
@@ -331,7 +325,7 @@ class Trainer:
     def _close_epoch(self, seconds: float) -> EpochRecord:
         progress = self.progress
         record: EpochRecord = {"epoch": progress.epoch + 1}
-        record |= {name: total / progress.num_logged[name] for name, total in progress.totals.items()}
+        record |= progress.log.means
         if progress.accepted is not None:
             own = progress.accepted
             accepted = LabelsOfEpoch(*of_surest_process(self.fabric, own.labels, own.confidence))
@@ -341,7 +335,7 @@ class Trainer:
             record |= progress.pseudo_label_rounds.record(progress.epoch + 1, len(self.problem.source.classes))
         record["seconds"] = round(seconds, 3)
         progress.history.append(record)
-        progress.epoch, progress.step, progress.totals, progress.num_logged = progress.epoch + 1, 0, {}, {}
+        progress.epoch, progress.step, progress.log = progress.epoch + 1, 0, StepLog()
         progress.accepted = None
         return record
 
@@ -357,15 +351,15 @@ class Trainer:
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs, as plain values and tensors; all processes must call it together."""
         progress, pseudo, rounds = self.progress, self.progress.pseudo_labels, self.progress.pseudo_label_rounds
+        self._read_log()
         return {
             "network": whole(self.network.state_dict()),
             "average": None if self.average is None else whole(self.average.state_dict()),
             "optimizers": {name: whole(optimizer.state_dict()) for name, optimizer in self.optimizers.items()},
-            "schedules": {name: schedule.state_dict() for name, schedule in self.schedules.items()},
             "epoch": progress.epoch,
             "step": progress.step,
-            "totals": dict(progress.totals),
-            "num_logged": dict(progress.num_logged),
+            "totals": dict(progress.log.totals),
+            "num_logged": dict(progress.log.counts),
             "history": [dict(record) for record in progress.history],
             "pseudo_labels": None if pseudo is None else _as_tensors(pseudo),
             "pseudo_label_rounds": None if rounds is None else rounds.as_tensors(),
@@ -379,13 +373,12 @@ class Trainer:
             load_whole(self.average, state["average"])
         for name, optimizer in self.optimizers.items():
             load_whole_moments(optimizer, state["optimizers"][name])
-            self.schedules[name].load_state_dict(state["schedules"][name])
+            self.step_sizes[name].move_to(state["epoch"] * self.num_steps + state["step"])
         pseudo, rounds, accepted = (state[name] for name in ("pseudo_labels", "pseudo_label_rounds", "accepted"))
         self.progress = Progress(
             epoch=state["epoch"],
             step=state["step"],
-            totals=dict(state["totals"]),
-            num_logged=dict(state["num_logged"]),
+            log=StepLog(dict(state["totals"]), dict(state["num_logged"])),
             history=[dict(record) for record in state["history"]],
             pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
             pseudo_label_rounds=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
