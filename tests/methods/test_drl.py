@@ -88,20 +88,6 @@ def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_streng
     torch.testing.assert_close(method.task_loss(network, batch, outputs)[0], expected)
 
 
-def test_a_ratio_learns_from_as_many_target_rows_as_source_rows(blueprint: Blueprint, batch: Batch) -> None:
-    """Every third of three times as many: so two processes, with half of each, take the same."""
-    assert batch.target_inputs is not None
-    method: DistributionallyRobust[Any] = DistributionallyRobust(dual_weight=1.0)
-    network = method.build(blueprint)
-    features = torch.zeros(16, network.task.backbone.feature_dim)
-    more = torch.stack([batch.target_inputs, batch.target_inputs + 1, batch.target_inputs - 1], dim=1).flatten(0, 1)
-    losses = []
-    for inputs in (batch.target_inputs, more):
-        target = DomainOutputs(*network.task(inputs))
-        losses.append(method.ratio_update(network, batch._replace(target_inputs=inputs), features, target).loss)
-    torch.testing.assert_close(losses[1], losses[0])
-
-
 @pytest.mark.parametrize(
     "method",
     [

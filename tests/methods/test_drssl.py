@@ -60,7 +60,7 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     batch = Batch(inputs, labels, torch.eye(3)[labels], is_pseudo, target, torch.arange(4), ViewMaker(0, 0), 0.5)
     views = ViewMaker(0, 0)
     seen = batch._replace(source_inputs=views.weak(inputs), target_inputs=views.weak(target))
-    method = DistributionallyRobustSemiSupervised()
+    method = DistributionallyRobustSemiSupervised(unlabelled_multiple=1)
     network = with_ratio(method.build(blueprint))
     _, update, _ = method.training_step(network, batch)
     outputs = [DomainOutputs(*network.task(part)) for part in (seen.source_inputs, seen.target_inputs)]
@@ -136,6 +136,32 @@ def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
     for name, array in rounds.arrays().items():
         np.testing.assert_array_equal(resumed.pseudo_labels.arrays()[name], array)
     assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
+
+
+@pytest.mark.parametrize("body", ["small-cnn", "wrn-10-1"])
+def test_only_rows_with_a_label_are_shown_and_the_loss_is_that_of_all(body: str) -> None:
+    """With batch norm (`wrn`) all rows pass, since each row's features depend on the others."""
+    statistics = InputStatistics(torch.zeros(1), torch.ones(1))
+    blueprint = Blueprint(lambda: build_backbone(body, (1, 16, 16), statistics), 3, has_target=True)
+    labels, method = torch.tensor([0, 1, 2, 0]), DistributionallyRobustSemiSupervised(unlabelled_multiple=3)
+    inputs, target = torch.rand(4, 1, 16, 16), torch.rand(12, 1, 16, 16)
+    chosen = torch.eye(3)[torch.arange(12) % 3]
+    chosen[::2] = 0
+    of_source = Batch(
+        inputs, labels, torch.eye(3)[labels], labels < 0, target, torch.arange(12), ViewMaker(0, 0), 0.5, chosen
+    )
+    torch.manual_seed(0)
+    network = method.build(blueprint)
+    shown: list[int] = []
+    network.task.register_forward_pre_hook(lambda _, given: shown.append(len(given[0])))
+    *_, own = method.training_step(network, of_source)
+    everything = torch.ones(12, dtype=torch.bool)
+    with mock.patch.object(DistributionallyRobustSemiSupervised, "_may_be_accepted", return_value=everything):
+        *_, other = method.training_step(network, of_source._replace(views=ViewMaker(0, 0)))
+    for name in ("consistency_loss", "pseudo_coverage"):
+        torch.testing.assert_close(own.logged[name], other.logged[name])
+    # Of the target the six with a label, and every third for the ratio: 0, 3, 6, 9.
+    assert shown == ([8, 4 + 8, 12, 4 + 12] if body == "small-cnn" else [28, 28])
 
 
 def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:

@@ -62,7 +62,7 @@ class ViewMaker:
             InvalidInputError: for anything else, or images that are not float32.
         """
         if images.ndim == 2:
-            return images
+            return images if only is None else images[only]
         _check_images(images)
         return self._weak(images, self._next_generator(), only)
 
@@ -86,7 +86,8 @@ class ViewMaker:
                 )
             shape = (self._num_global(images), images.shape[1])
             replaced = torch.rand(shape, generator=self._next_generator()) < MISSING_SHARE
-            return torch.where(self._own_rows(replaced, len(images)).to(images.device), missing, images)
+            chosen = images if only is None else images[only]
+            return torch.where(self._own_rows(replaced, len(images), only).to(images.device), missing, chosen)
         _check_images(images)
         if images.shape[1] not in (1, 3):
             raise InvalidInputError(f"strong views need images of 1 or 3 channels, got {images.shape[1]}")

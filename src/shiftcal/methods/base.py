@@ -30,6 +30,9 @@ FoundT = TypeVar("FoundT")
 TASK = "task"
 RATIO = "ratio"
 
+Logged = Mapping[str, Tensor]
+"""Scalars by name."""
+
 
 class Outputs(NamedTuple):
     """What a network says of a batch of inputs."""
@@ -70,8 +73,8 @@ class Update:
 
     optimizer: str
     loss: Tensor
-    logged: Mapping[str, Tensor] = field(default_factory=dict)
-    """Scalars for the progress bar and the history."""
+    logged: Logged = field(default_factory=dict)
+    """For the progress bar and the history."""
     accepted: Accepted | None = None
     """Pseudo-labels of this step, for diagnostics, from methods that choose them batch by batch."""
 

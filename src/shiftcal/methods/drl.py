@@ -8,10 +8,9 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     prediction     softmax(R z / (1 + r)),   log R = strength * bounded domain logit
 
 A ratio that learns freely sits at its bound, so the bound decides how unsure predictions on the target can become; to
-have that found on the target, put the calibrator `target-scaling` behind any method. The dual term has no weight by
-default: it lowers R most where the classifier is sure, so that within the target a low R would mean an easy input.
-Where it has one it is given R divided by its mean over the target batch: E_target[P_source / P_target] = 1, and
-without that R would fall and z grow without end, since the task fixes R z only.
+have that found on the target, put the calibrator `target-scaling` behind. The dual term has no weight by default: it
+lowers R most where the classifier is sure, so that a low R would mean an easy input. Where it has one it is given R
+by its mean over the target batch: E_target[R] = 1, or R would fall and z grow without end, as the task fixes R z only.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
-from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
+from shiftcal.methods.base import RATIO, TASK, Logged, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_features
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNetworkT
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNetworkT, RatioRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +63,8 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         """Task and ratio, each with its own step size (Algorithm 1)."""
         plans = {TASK: self.optimizer_plan(network.task.parameters())}
         if network.ratio is not None:
-            plans[RATIO] = self.optimizer_plan(
-                network.ratio.parameters(), learning_rate=self.ratio_learning_rate, kind=self.ratio_optimizer
-            )
+            rate, kind = self.ratio_learning_rate, self.ratio_optimizer
+            plans[RATIO] = self.optimizer_plan(network.ratio.parameters(), learning_rate=rate, kind=kind)
         return plans
 
     def training_step(self, network: RatioNetworkT, batch: Batch) -> Iterator[Update]:
@@ -75,50 +73,38 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         if batch.target_inputs is not None:
             target = DomainOutputs(*observed(network.task, batch.target_inputs))
             yield self.ratio_update(network, batch, features.detach(), target)
-        loss, logged = self.task_loss(network, batch, DomainOutputs(logits, features))
-        yield Update(TASK, loss, logged)
+        yield Update(TASK, *self.task_loss(network, batch, DomainOutputs(logits, features)))
 
-    def ratio_update(
-        self, network: RatioNetworkT, batch: Batch, source_features: Tensor, target: DomainOutputs
-    ) -> Update:
+    def ratio_update(self, network: RatioNetworkT, batch: Batch, features: Tensor, target: DomainOutputs) -> Update:
         """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
         assert batch.target_inputs is not None
-        # As many rows of each, the same ones however many processes share a batch.
-        chosen = slice(None, None, len(batch.target_inputs) // len(batch.source_inputs))
-        # Both domains in one pass: batch norm of a ratio network of its own must not see them apart.
-        both_inputs = torch.cat([batch.source_inputs, batch.target_inputs[chosen]])
-        both = network.log_ratio(both_inputs, torch.cat([source_features, target.features[chosen]]))
-        source_log, target_log = both.tensor_split([len(source_features)])
+        source_log, target_log = network.log_ratios(
+            RatioRows(batch.source_inputs, features), RatioRows(batch.target_inputs, target.features)
+        )
         loss = telling_apart = domain_loss(source_log, target_log, self.ratio_source_weights(batch))
         if self.dual_weight:
             ratio = ratio_from_logit(target_log, self.ratio_strength)
-            relative = ratio / mean_over_batch(ratio)
-            dual = target_potential(target.logits[chosen], relative, class_regularization=self.class_regularization)
-            loss = telling_apart + self.dual_weight * dual
+            r, relative = self.class_regularization, ratio / mean_over_batch(ratio)
+            loss = loss + self.dual_weight * target_potential(target.logits, relative, class_regularization=r)
         return Update(RATIO, loss, {"domain_loss": telling_apart, "target_ratio": target_log.detach().exp().mean()})
 
     def ratio_source_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
         """Weights (N,) of the labelled rows of a batch in the ratio's loss, of mean one; None: all alike."""
         return None
 
-    def task_loss(
-        self, network: RatioNetworkT, batch: Batch, source: DomainOutputs
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def task_loss(self, network: RatioNetworkT, batch: Batch, source: DomainOutputs) -> tuple[Tensor, Logged]:
         """What the task network learns from labelled rows with the ratio as it now stands, and what to log of it."""
-        labels = batch.source_labels
-        if self.ratio_strength == 0 and self.class_regularization == 0:
+        labels, r, form = batch.source_labels, self.class_regularization, self.regularized_form
+        if self.ratio_strength == 0 and r == 0:
             # The surrogate has the same gradient, but its rounding would train another network than `source-only`.
             loss = cross_entropy(source.logits, labels)
             return loss, {"task_loss": loss}
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.source_inputs, source.features)
-            ratio = ratio_from_logit(log_ratio, self.ratio_strength)
             robust = self.robust_logits(source.logits, log_ratio)
             logged = {"task_loss": cross_entropy(robust, labels), "source_ratio": log_ratio.exp().mean()}
-        loss = task_surrogate(
-            source.logits, labels, ratio, class_regularization=self.class_regularization, form=self.regularized_form
-        )
-        return loss, logged
+        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
+        return task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form), logged
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""

@@ -101,24 +101,44 @@ class DistributionallyRobustSemiSupervised(
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         """The ratio, then labels and pseudo-labels on views with the new ratio."""
+        assert batch.target_inputs is not None
+        num_rows = len(batch.target_inputs)
+        # As many as of the source; every so many, they are the same however many processes share a batch.
+        for_ratio = torch.arange(num_rows, device=batch.target_inputs.device) % self.target_multiple == 0
+        wanted = self._may_be_accepted(batch) | for_ratio
         # Ratio and reference learn from weak views too: a ratio would soon know the rows of a small target by heart.
-        labelled, weak, strong, batch = classify_views(network.task, batch)
+        labelled, weak, strong, batch = classify_views(network.task, batch, wanted)
         assert batch.target_inputs is not None
         yield from reference_update(network.reference, batch)
-        yield self.ratio_update(network, batch, labelled.features.detach(), weak)
+        for_ratio = for_ratio[wanted]
+        ratio_batch = batch._replace(target_inputs=batch.target_inputs[for_ratio])
+        yield self.ratio_update(network, ratio_batch, labelled.features.detach(), weak.taken(for_ratio))
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.target_inputs, weak.features)
             label_logits = self._label_logits(network, batch.target_inputs, weak, log_ratio)
             probabilities = torch.softmax(label_logits, dim=-1)
         task_loss, logged = self.task_loss(network, batch, labelled)
-        strong_logits = self.robust_logits(strong.logits, log_ratio)
-        agreement_loss, kept = consistency_loss(probabilities, strong_logits, self._thresholds(batch, probabilities))
+        agreement_loss, kept = consistency_loss(
+            probabilities,
+            self.robust_logits(strong.logits, log_ratio),
+            self._thresholds(batch, probabilities),
+            num_rows,
+        )
         yield Update(
             TASK,
             task_loss + self.unlabelled_weight * agreement_loss,
-            {**logged, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept)},
+            {**logged, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept, num_rows)},
             None if self.is_target_aware else accepted_labels(batch, probabilities, kept),
         )
+
+    def _may_be_accepted(self, batch: Batch) -> Tensor:
+        """Which target rows (N,) of a batch have a label already, or may get one."""
+        assert batch.target_rows is not None
+        if not self.is_target_aware:
+            return torch.ones_like(batch.target_rows, dtype=torch.bool)
+        if batch.target_soft_labels is None:
+            return torch.zeros_like(batch.target_rows, dtype=torch.bool)
+        return batch.target_soft_labels.any(dim=-1)
 
     def _label_logits(
         self, network: SelfTrainingNetwork, inputs: Tensor, weak: DomainOutputs, log_ratio: Tensor

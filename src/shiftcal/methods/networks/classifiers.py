@@ -120,6 +120,10 @@ class DomainOutputs(NamedTuple):
     features: Tensor
     """(N, F)."""
 
+    def taken(self, rows: Tensor) -> DomainOutputs:
+        """Of some of the rows, by a mask (N,)."""
+        return DomainOutputs(self.logits[rows], self.features[rows])
+
 
 def classify_jointly(network: Classifier, *inputs: Tensor) -> tuple[DomainOutputs, ...]:
     """Source and target, or views of them, in one pass; the outputs of each in the order of the inputs.

@@ -22,6 +22,14 @@ class RatioForm(NamedTuple):
     """Whether it has a network of its own instead of a head on the task's features."""
 
 
+class RatioRows(NamedTuple):
+    """Rows of a domain, of which a ratio sees one or the other."""
+
+    inputs: Tensor
+    task_features: Tensor
+    """(N, F)."""
+
+
 class ClassifierWithRatio(nn.Module):
     """A classifier with a density ratio on its features, on a network of its own, or (without a target) with none."""
 
@@ -39,9 +47,16 @@ class ClassifierWithRatio(nn.Module):
         """log R (N,), within its bound, 0 where there is no target; gradients never reach the task network."""
         if self.ratio is None:
             return torch.zeros(len(task_features), dtype=task_features.dtype, device=task_features.device)
-        own_backbone = "backbone" in self.ratio
-        features = self.ratio["backbone"](inputs) if own_backbone else task_features.detach()
+        features = self.ratio["backbone"](inputs) if "backbone" in self.ratio else task_features.detach()
         return bounded_domain_logit(self.ratio["head"](features), self.bound)
+
+    def log_ratios(self, source: RatioRows, target: RatioRows) -> tuple[Tensor, Tensor]:
+        """Of both domains in one pass: batch norm of a ratio network of its own must not see them apart."""
+        features = torch.cat([source.task_features, target.task_features])
+        takes_inputs = self.ratio is not None and "backbone" in self.ratio
+        inputs = torch.cat([source.inputs, target.inputs]) if takes_inputs else features
+        of_source, of_target = self.log_ratio(inputs, features).tensor_split([len(source.task_features)])
+        return of_source, of_target
 
 
 RatioNetworkT = TypeVar("RatioNetworkT", bound=ClassifierWithRatio)

@@ -34,29 +34,39 @@ class ViewOutputs(NamedTuple):
     strong: DomainOutputs
     """Of strong views of the same rows."""
     weak_batch: Batch
-    """The batch, with the weak views in place of its inputs."""
+    """The batch, with the weak views in place of its inputs; its target rows are those that were wanted."""
 
 
-def classify_views(network: Classifier, batch: Batch) -> ViewOutputs:
-    """All views of a batch, those of the target's weak ones without gradients.
+def classify_views(network: Classifier, batch: Batch, wanted: Tensor | None = None) -> ViewOutputs:
+    """Views of a batch, those of the target's weak ones without gradients.
 
     They go in one pass, so that batch norm sees one mixture of them. Published code interleaves the rows of the views
     for that, since its devices take slices of the whole. Here every process has its own part of each view: they are
     put end to end, and taken apart at the same places. Without batch norm the pass of the weak views is one of its
-    own, which saves their part of the backward pass.
+    own, which saves their part of the backward pass, and target rows that are not `wanted` (N,) pass in neither.
     """
     assert batch.target_inputs is not None
-    views = batch.views
-    labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs)
-    strong = views.strong(batch.target_inputs, missing=network.backbone.mean)
-    weak_batch = batch._replace(source_inputs=labelled, target_inputs=weak)
-    if uses_batch_statistics(network):
+    views, is_mixture = batch.views, uses_batch_statistics(network)
+    shown = None if is_mixture else wanted
+    labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs, only=shown)
+    strong = views.strong(batch.target_inputs, missing=network.backbone.mean, only=shown)
+    if is_mixture:
         labelled_outputs, weak_outputs, strong_outputs = classify_jointly(network, labelled, weak, strong)
         weak_outputs = DomainOutputs(*(part.detach() for part in weak_outputs))
+        if wanted is not None:
+            weak = weak[wanted]
+            weak_outputs, strong_outputs = weak_outputs.taken(wanted), strong_outputs.taken(wanted)
     else:
         with torch.no_grad():
             (weak_outputs,) = classify_jointly(network, weak)
         labelled_outputs, strong_outputs = classify_jointly(network, labelled, strong)
+    rows, chosen = (
+        part if part is None or wanted is None else part[wanted]
+        for part in (batch.target_rows, batch.target_soft_labels)
+    )
+    weak_batch = batch._replace(
+        source_inputs=labelled, target_inputs=weak, target_rows=rows, target_soft_labels=chosen
+    )
     return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs, weak_batch)
 
 
