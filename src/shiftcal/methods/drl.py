@@ -10,7 +10,7 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
 A ratio that learns freely sits at its bound, so the bound decides how unsure predictions on the target can become; to
 have that found on the target, put the calibrator `target-scaling` behind. The dual term has no weight by default: it
 lowers R most where the classifier is sure, so that a low R would mean an easy input. Where it has one it is given R
-by its mean over the target batch: E_target[R] = 1, or R would fall and z grow without end, as the task fixes R z only.
+by its mean over the target batch: E_target[R] = 1, or R would fall and z grow, for the task fixes R z only.
 """
 
 from __future__ import annotations
