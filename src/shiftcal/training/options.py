@@ -44,6 +44,9 @@ class TrainingOptions:
     device: str = option("auto", "auto, cpu, cuda, cuda:1, mps")
     random_state: int = option(0, "seed of everything random", at_least=0, at_most=2**32 - 1)
     precision: Literal["fp32", "bf16"] = option("fp32", "bf16 computes in mixed bfloat16")
+    compile: bool = option(
+        False, "compile backbones by torch.compile: a minute at first, then faster steps of large networks"
+    )
     gradient_clip: float | None = option(None, "largest gradient norm of an optimiser's parameters", above=0)
     validation_fraction: float = option(
         0.1, "share of each source class held out for calibrators and the report", at_least=0, below=1

@@ -26,6 +26,7 @@ from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
 from shiftcal.data.randomness import derived_seed
 from shiftcal.methods.base import Method, Outputs, TrainingView
+from shiftcal.methods.networks.backbones import Backbone
 from shiftcal.training.fabric import (
     any_process,
     average_gradients,
@@ -107,6 +108,8 @@ class Trainer:
         self.optimizers = {
             name: build_optimizer(plan, fused=self._whole_form is None) for name, plan in plans.items()
         }
+        if options.compile:
+            self._compile_backbones()
         self._all_parameters = list(self.network.parameters())
         total_steps = self.num_epochs * self.num_steps
         self.step_sizes = {name: StepSizes(plans[name], self.optimizers[name], total_steps) for name in plans}
@@ -138,6 +141,12 @@ class Trainer:
         for network in {self.network, self.predictor}:
             shard_backbones(self.fabric, network)
         return form
+
+    def _compile_backbones(self) -> None:
+        for network in {self.network, self.predictor}:
+            for module in network.modules():
+                if isinstance(module, Backbone):
+                    module.compile_body()
 
     def whole_predictor(self) -> nn.Module:
         """The same with whole weights; all processes must call it at the same point."""

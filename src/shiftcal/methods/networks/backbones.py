@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +71,10 @@ class Backbone(nn.Module):
     ) -> None:
         super().__init__()
         self.body = body
+        self._compiled: Callable[[Tensor], Tensor] | None = None
         self._is_users = is_users
         self.takes_images = len(input_shape) == 3
+        self._input_shape = input_shape
         # One number per feature or channel, shaped to broadcast over a batch.
         broadcast = (1, -1) + (1,) * (len(input_shape) - 1)
         self.register_buffer("mean", statistics.mean.reshape(broadcast))
@@ -86,8 +88,30 @@ class Backbone(nn.Module):
         """Features (N, feature_dim)."""
         normalised = (inputs - self.mean) / self.deviation
         with user_code(f"the backbone {type(self.body).__name__}") if self._is_users else nullcontext():
-            features: Tensor = self.body(normalised)
+            features: Tensor = (self._compiled or self.body)(normalised)
         return features.flatten(1)
+
+    def compile_body(self) -> None:
+        """Let the body from now on run as `torch.compile` makes it; copies of the backbone do without.
+
+        Raises:
+            InvalidInputError: there is no compiler here, or it can't take this body.
+        """
+        # Of a function: a compiled module would be a second one, with weights under names of its own.
+        self._compiled = torch.compile(lambda normalised: self.body(normalised))
+        try:
+            with torch.no_grad():
+                self(torch.zeros(2, *self._input_shape, device=self.mean.device))
+        except Exception as error:  # whatever the compiler, or what it calls, may raise
+            self._compiled = None
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise InvalidInputError(
+                f"torch.compile can't compile {type(self.body).__name__} here: {lines[0]}. Leave out compile=true."
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was compiled belongs to this very body, and not to that of a copy.
+        return {**super().__getstate__(), "_compiled": None}  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
