@@ -45,7 +45,7 @@ class TrainingOptions:
     random_state: int = option(0, "seed of everything random", at_least=0, at_most=2**32 - 1)
     precision: Literal["fp32", "bf16"] = option("fp32", "bf16 computes in mixed bfloat16")
     compile: bool = option(
-        False, "compile backbones by torch.compile: a minute at first, then faster steps of large networks"
+        False, "backbones as torch.compile makes them: minutes at first; for large networks on GPUs"
     )
     gradient_clip: float | None = option(None, "largest gradient norm of an optimiser's parameters", above=0)
     validation_fraction: float = option(
