@@ -159,7 +159,11 @@ def test_a_damaged_part_is_named() -> None:
 def test_what_is_not_ours_is_not_removed() -> None:
     """The folder may be one of the user's, with a folder `features` of theirs."""
     stored_features(pictures(), Means())
-    theirs = [features_folder() / "model.py", features_folder() / "old" / "x.npy", features_folder() / Means.key / "y"]
+    theirs = [
+        features_folder() / "model.py",
+        features_folder() / "old" / "x.npy",
+        features_folder() / Means.key / "y",
+    ]
     for path in theirs:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine", encoding="utf-8")

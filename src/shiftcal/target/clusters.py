@@ -140,7 +140,8 @@ def common_units(features: Tensor) -> Tensor:
     divided by a power of two, which rounds nothing: their squares can't be written in single precision.
     """
     deviation = features.std(dim=0, correction=0)
-    deviation = ordinary_for_constant(deviation, least=1e-9 * float(deviation.max()))
+    # By its own size: in other units a column of a table may be any times smaller than the others.
+    deviation = ordinary_for_constant(deviation, least=1e-9 * features.abs().amax(dim=0))
     ordinary = float(deviation.median())
     if float(deviation.max()) > _UNLIKE_UNITS * ordinary:
         return deviation
