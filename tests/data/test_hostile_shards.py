@@ -18,7 +18,7 @@ Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(PICTURE, "PNG")
 
 
 def test_long_labels_are_not_cut_until_classes_are_one(tmp_path: Path) -> None:
-    members = {}
+    members: dict[str, bytes] = {}
     for number in range(2):
         members |= {f"{number}.png": PICTURE.getvalue(), f"{number}.cls": b"1" * 2000 + str(number).encode()}
     with tarfile.open(tmp_path / "long.tar", "w") as archive:

@@ -57,7 +57,7 @@ def check_kind(values: Any, name: str) -> None:
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got {shown(values)}")
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise InvalidInputError(
-            f"{name}: expected an array that hides nothing, got one with {np.ma.count_masked(values)} masked values; "
+            f"{name}: expected an array that hides nothing, got one with {int(values.mask.sum())} masked values; "
             "say what they are, as with filled(numpy.nan) where they are missing"
         )
     unusual = isinstance(values, Tensor) and (

@@ -236,7 +236,7 @@ def _read_features(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """From the disk, row by row as they are asked for."""
     try:
         values: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
-        if (values.shape, values.dtype) != (shape, np.float32):
+        if values.shape != shape or values.dtype != np.dtype(np.float32):
             raise ValueError(f"expected float32 {shape}, got {values.dtype} {values.shape}")
     except (ValueError, TypeError, EOFError, OSError) as error:  # cut off, altered or another kind of file
         raise InvalidInputError(

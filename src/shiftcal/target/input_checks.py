@@ -139,7 +139,12 @@ def _exchanged(source: _FloatArray, target: _FloatArray, names: Sequence[str]) -
     spread = own[:, -1] - own[:, 0]
     # Columns that hardly vary look like one another.
     (varying,) = np.nonzero(spread > 0)
-    own, others, spread, names = own[varying], others[varying], spread[varying], [names[each] for each in varying]
+    own, others, spread, names = (
+        own[varying],
+        others[varying],
+        spread[varying],
+        [names[each] for each in varying.tolist()],
+    )
     distance = np.abs(others[:, None] - own[None]).mean(axis=2) / spread
     columns, places = linear_sum_assignment(np.minimum(distance, 1 / _FAR))
     moved = {
