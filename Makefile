@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+EXTRAS := demo,vision,tables,backbones,onnx,dev
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
 
@@ -18,12 +19,12 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,vision,tables,backbones,onnx,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	touch $(READY)
 
 # What the registries give today, with hashes; `setup-locked` then installs that and nothing else (SECURITY.md).
 lock:
-	$(PYTHON) .ci/lock.py requirements.lock
+	$(PYTHON) .ci/lock.py requirements.lock torch '.[$(EXTRAS)]' 'setuptools>=77'
 
 setup-locked: requirements.lock
 	$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,8 @@
 """Hashes of all that `make setup` would install here and now, one line a package, for `pip install --require-hashes`.
 
-python .ci/lock.py requirements.lock
+python .ci/lock.py requirements.lock REQUIREMENT...
+
+`make lock` names the requirements of `make setup`, and what builds this package itself.
 
 Wheels differ by platform and registry (torch has some with and some without CUDA), and so do their hashes: the file
 is of the machine and the registries that it was made on. What is installed later is then what was seen on that day.
@@ -14,9 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-
-# The last is what builds this package itself.
-WANTED = ("torch", ".[demo,vision,tables,dev]", "setuptools>=77")
 
 
 def locked(report: dict[str, Any]) -> list[str]:
@@ -36,9 +35,7 @@ def main(out: Path, *wanted: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         ask = ["pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
-        subprocess.run(
-            [sys.executable, "-m", *ask, "--constraint", "constraints.txt", *(wanted or WANTED)], check=True
-        )
+        subprocess.run([sys.executable, "-m", *ask, "--constraint", "constraints.txt", *wanted], check=True)
         out.write_text("\n".join(locked(json.loads(report.read_text()))) + "\n")
 
 

@@ -68,7 +68,8 @@ def cycle(number: int) -> None:
     target = source + generator.normal(size=5).astype(np.float32)
     classifier = AdaptiveClassifier(epochs=1, random_state=number).fit(source, labels, target)
     classifier.save("model", overwrite=True)
-    AdaptiveClassifier.load("model").predict_proba(target)
+    for _ in AdaptiveClassifier.load("model").iter_predict(target, coverage=0.9):
+        pass
     model = LogisticRegression().fit(source, labels)
     calibrated = ShiftCalibrator(model).fit(source, labels, target)
     calibrated.save("calibrated.npz")
@@ -84,6 +85,7 @@ def cycle(number: int) -> None:
     command("calibrate", "--source", "source.csv", "--target", "target.csv", "--out", "out.csv")
     run = ("fit", "--source", "data.npz:s", "--target", "data.npz:t", "--method", "source-only", "--set", "epochs=1")
     command(*run, "--out", f"run-{number}")
+    command("predict", f"run-{number}", "--data", "data.npz:t", "--out", "predictions.csv")
     for path in sorted(Path(f"run-{number}").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
 

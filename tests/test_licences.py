@@ -3,15 +3,16 @@
 import re
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageNotFoundError, distribution, metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-EXTRAS = ("demo", "vision", "tables", "completion")
+EXTRAS = ("demo", "vision", "tables", "backbones", "onnx", "cluster", "completion")
 ALLOWED = (
     *("MIT", "BSD", "0BSD", "Apache", "PSF", "Python Software Foundation", "Zlib", "CC0", "BSL-1.0"),
-    "MPL-2.0",  # of tqdm and shtab: asks for changes of their own files alone
+    "3-Clause BSD",
+    *("MPL-2.0", "Mozilla Public License 2.0"),  # of tqdm, shtab, certifi: ask for changes of their own files alone
 )
 
 
@@ -24,7 +25,8 @@ def licence(name: str) -> str | None:
     by_classifier = [
         entry.split(" :: ")[-1] for entry in about.get_all("Classifier", []) if entry.startswith("License")
     ]
-    return " AND ".join(about.get_all("License-Expression", []) or by_classifier or about.get_all("License", []))
+    said = " AND ".join(about.get_all("License-Expression", []) or by_classifier or about.get_all("License", []))
+    return said if said != "UNKNOWN" else (distribution(name).read_text("LICENSE") or said).splitlines()[0]
 
 
 def needed(name: str, extras: set[str]) -> Iterator[Requirement]:

@@ -29,7 +29,7 @@ ROWS = np.arange(10, dtype=np.int64)
 class Means(Extractor):
     """Mean of each channel, and how many pictures were looked at; killed after some of them, if asked to be."""
 
-    key = "means"
+    key = "0" * 32
     feature_dim = 3
 
     def __init__(self, most: int = 10**9) -> None:
@@ -72,7 +72,7 @@ def test_features_are_made_once_and_read_from_the_disk(cache: Path) -> None:
 
 def test_other_pictures_or_another_network_have_features_of_their_own() -> None:
     first, other_network = Means(), Means()
-    other_network.key = "others"
+    other_network.key = "1" * 32
     stored_features(pictures(), first)
     stored_features(pictures(1), first)
     stored_features(pictures(), other_network)
@@ -134,3 +134,49 @@ def test_a_folder_that_cannot_be_written_is_named(cache: Path) -> None:
     cache.write_text("a file")
     with pytest.raises(OutputError, match=r"can't write to .*cache"):
         stored_features(pictures(), Means())
+
+
+def test_features_of_another_shape_or_kind_are_damaged_too() -> None:
+    path = stored_features(pictures(), Means()).path
+    for values in (np.zeros((10, 2), np.float32), np.zeros((9, 3), np.float32), np.zeros((10, 3)), np.zeros(())):
+        np.save(path, values)
+        with pytest.raises(InvalidInputError, match=r"damaged: expected float32 \(10, 3\), got "):
+            stored_features(pictures(), Means())
+
+
+def test_a_damaged_part_is_named() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        stored_features(pictures(), Means(most=6))
+    (part,) = features_folder().rglob("*.parts/*.npy")
+    part.write_bytes(part.read_bytes()[:-1])
+    with pytest.raises(InvalidInputError, match=r"000000000000\.npy' are damaged"):
+        stored_features(pictures(), Means())
+    part.unlink()
+    stored = stored_features(pictures(), Means())
+    assert torch.equal(stored.fetch(ROWS), pictures().values.mean(dim=(2, 3)))
+
+
+def test_what_is_not_ours_is_not_removed() -> None:
+    """The folder may be one of the user's, with a folder `features` of theirs."""
+    stored_features(pictures(), Means())
+    theirs = [
+        features_folder() / "model.py",
+        features_folder() / "old" / "x.npy",
+        features_folder() / Means.key / "y",
+    ]
+    for path in theirs:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine", encoding="utf-8")
+    clear_features()
+    assert stored_size() == (0, 0)
+    assert [path.read_text(encoding="utf-8") for path in theirs] == ["mine"] * 3
+
+
+def test_features_that_are_being_made_stay() -> None:
+    class Clearing(Means):
+        def extract(self, pictures: Tensor) -> Tensor:
+            clear_features()
+            return super().extract(pictures)
+
+    stored = stored_features(pictures(), Clearing())
+    assert torch.equal(stored.fetch(ROWS), pictures().values.mean(dim=(2, 3)))

@@ -71,10 +71,13 @@ def test_it_learns_the_same_whatever_things_are_called_and_measured_in(
         found = probabilities(problem(values, moved, ("z", "y", "x"), NamelessInputs), name, backbone)
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
     if not METHODS[name].needs_transformer:
-        # Powers of two: numbers as exact as before. Clusters of inputs, which drst learns from, take columns of like
-        # deviation to share their unit, as those of an embedding do: these change together.
-        units, offset = np.array([2.0**-20, 1.0, 2.0**10, 2.0**20]), 2.0**3
-        units = np.full(4, 2.0**10) if name == "drst" else units
+        # Powers of two: numbers as exact as before.
+        units, offset = 2.0 ** np.array([-60, 0, 10, 40]), 2.0**3
+        if name == "drst":
+            # Clusters of inputs take columns of like deviation to share their unit, as those of an embedding do: what
+            # must not matter there is which units, of columns that have their own.
+            own = 2.0 ** np.array([0, 9, 3, -9])
+            expected = probabilities(problem(own * values, own * moved, ("a", "b", "c"), ArrayInputs), name, backbone)
         values, moved = units * (values + offset), units * (moved + offset)
         found = probabilities(problem(values, moved, ("a", "b", "c"), ArrayInputs), name, backbone)
         torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)

@@ -228,7 +228,7 @@ def test_the_network_of_an_onnx_file(onnx_file: Path, images: ShiftProblem, tmp_
     with pytest.raises(DataUnavailableError, match="can't read the backbone"):
         fit_model(images, recipe)
     onnx_file.write_bytes(b"no network")
-    with pytest.raises(InvalidInputError, match="ONNX Runtime can't read"):
+    with pytest.raises(InvalidInputError, match="ONNX Runtime can't read it"):
         fit_model(images, recipe)
 
 

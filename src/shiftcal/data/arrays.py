@@ -55,6 +55,11 @@ def check_kind(values: Any, name: str) -> None:
     """Raise `InvalidInputError` if no rows could be in it, or if they could be asked for only once."""
     if values is None or isinstance(values, (str, bytes, Mapping, Set, Iterator)):
         raise InvalidInputError(f"{name}: expected {_ACCEPTED}; got {shown(values)}")
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInputError(
+            f"{name}: expected an array that hides nothing, got one with {int(values.mask.sum())} masked values; "
+            "say what they are, as with filled(numpy.nan) where they are missing"
+        )
     unusual = isinstance(values, Tensor) and (
         values.layout != torch.strided or values.is_quantized or values.device.type == "meta"
     )

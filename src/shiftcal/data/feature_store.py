@@ -7,6 +7,7 @@ made, there are parts of it in a folder beside, each of them whole: after a kill
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -22,8 +23,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.core.files import as_output_error, make_folder, written_whole
-from shiftcal.core.locks import lock_when_free
+from shiftcal.core.files import as_output_error, make_folder, remove_abandoned_temporaries, written_whole
+from shiftcal.core.locks import lock_when_free, try_lock
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.catalog.roots import user_cache
 from shiftcal.data.fingerprints import content_key
@@ -33,6 +34,10 @@ from shiftcal.data.loading import load_ahead
 CACHE_VARIABLE = "SHIFTCAL_CACHE"
 """Environment variable with the folder in which features are kept."""
 
+# Names of folders and files that are ours, of all that may be in the user's folder.
+_KEY = re.compile(r"[0-9a-f]{32}")
+_SET = re.compile(r"\d+-[0-9a-f]{32}\.(npy|parts)")
+_LOCK = ".lock"
 _PART_ROWS = 1024
 _BATCH_ROWS = 32
 
@@ -73,20 +78,15 @@ class ExtractedInputs(Inputs):
 class StoredInputs(Inputs):
     """Features of pictures that are on the disk, and that are read from there row by row."""
 
-    def __init__(self, path: Path, pictures: Inputs) -> None:
+    def __init__(self, path: Path, pictures: Inputs, feature_dim: int) -> None:
         self.path = path
         self.pictures = pictures
-        self.shape = self._values.shape[1:]
+        self.shape = (feature_dim,)
+        len(self._values)  # a damaged file is found now
 
     @cached_property
     def _values(self) -> NDArray[np.float32]:
-        try:
-            values: NDArray[np.float32] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, TypeError, EOFError, OSError) as error:  # cut off, altered or another kind of file
-            raise InvalidInputError(
-                f"the features in {str(self.path)!r} are damaged: {error}. Remove that file; they are made again."
-            ) from error
-        return values
+        return _read_features(self.path, (len(self.pictures), *self.shape))
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process opens the file for itself: sent along, all of it would be.
@@ -98,7 +98,7 @@ class StoredInputs(Inputs):
         return True
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.pictures)
 
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """See `Inputs.fetch`."""
@@ -123,7 +123,7 @@ def stored_features(pictures: Inputs, extractor: Extractor, *, num_workers: int 
                 _write_parts(parts, pictures, extractor, num_workers)
                 _join(parts, path, (len(pictures), extractor.feature_dim))
             shutil.rmtree(parts, ignore_errors=True)
-    return StoredInputs(path, pictures)
+    return StoredInputs(path, pictures, extractor.feature_dim)
 
 
 def known_features(pictures: Inputs, extractor: Extractor) -> Inputs:
@@ -133,7 +133,7 @@ def known_features(pictures: Inputs, extractor: Extractor) -> Inputs:
     if any(candidates.glob(f"{len(pictures)}-*.npy")):
         path = _place(pictures, extractor)
         if path.is_file():
-            return StoredInputs(path, pictures)
+            return StoredInputs(path, pictures, extractor.feature_dim)
     return ExtractedInputs(pictures, extractor)
 
 
@@ -145,9 +145,9 @@ def features_folder() -> Path:
 
 def stored_size() -> tuple[int, int]:
     """How many sets of features are kept, whole or not yet, and their bytes."""
-    files = [path for path in features_folder().rglob("*.npy") if path.is_file()]
-    sets = {path.parent if path.parent.suffix == ".parts" else path for path in files}
-    return len(sets), sum(path.stat().st_size for path in files)
+    sets = [path for folder in _networks() for path in _sets(folder)]
+    files = [file for path in sets for file in (path.glob("*.npy") if path.is_dir() else [path])]
+    return len(sets), sum(file.stat().st_size for file in files)
 
 
 def summary() -> str:
@@ -160,11 +160,26 @@ def summary() -> str:
 
 
 def clear_features() -> None:
-    """Remove all features; who uses some of them at the moment keeps those."""
-    folder = features_folder()
-    with as_output_error(folder):
-        if folder.is_dir():
-            shutil.rmtree(folder)
+    """Remove all features and nothing else; who uses some of them, or makes some, at the moment keeps those."""
+    with as_output_error(features_folder()):
+        for folder in _networks():
+            descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o666)
+            try:
+                if try_lock(descriptor):
+                    for path in _sets(folder):
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    remove_abandoned_temporaries(folder)
+            finally:
+                os.close(descriptor)
+
+
+def _networks() -> list[Path]:
+    return [folder for folder in features_folder().glob("*") if _KEY.fullmatch(folder.name) and folder.is_dir()]
+
+
+def _sets(folder: Path) -> list[Path]:
+    """Of one network: files of whole sets, folders of parts."""
+    return [path for path in folder.iterdir() if _SET.fullmatch(path.name) and not path.is_symlink()]
 
 
 def _place(pictures: Inputs, extractor: Extractor) -> Path:
@@ -176,7 +191,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Have the folder of a network for this process alone: others wait, as they may want the same features."""
     with as_output_error(folder):
         make_folder(folder)
-        descriptor = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, 0o666)
+        descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o666)
     try:
         lock_when_free(descriptor)
         yield
@@ -213,4 +228,18 @@ def _join(parts: Path, path: Path, shape: tuple[int, int]) -> None:
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         array_format.write_array_header_1_0(stream, header)
         for start in range(0, shape[0], _PART_ROWS):
-            stream.write(np.load(_part(parts, start), allow_pickle=False).astype("<f4", copy=False).tobytes())
+            part = _read_features(_part(parts, start), (min(_PART_ROWS, shape[0] - start), shape[1]))
+            stream.write(part.astype("<f4", copy=False).tobytes())
+
+
+def _read_features(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """From the disk, row by row as they are asked for."""
+    try:
+        values: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if values.shape != shape or values.dtype != np.dtype(np.float32):
+            raise ValueError(f"expected float32 {shape}, got {values.dtype} {values.shape}")
+    except (ValueError, TypeError, EOFError, OSError) as error:  # cut off, altered or another kind of file
+        raise InvalidInputError(
+            f"the features in {str(path)!r} are damaged: {error}. Remove that file; they are made again."
+        ) from error
+    return values

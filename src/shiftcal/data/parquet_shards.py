@@ -80,7 +80,10 @@ _ONE_READER = threading.Lock()
 @lru_cache(maxsize=2)
 def _column_of_group(group: _RowGroup, column: str) -> Any:
     with _readable(group.path) as file:
-        return file.read_row_group(group.number, columns=[column]).column(0)
+        values = file.read_row_group(group.number, columns=[column]).column(0)
+        if len(values) != group.num_rows:
+            raise ValueError(f"{group.num_rows} rows were announced in group {group.number}, it has {len(values)}")
+        return values
 
 
 def picture_column(path: Path) -> str | None:
@@ -155,6 +158,9 @@ def _groups_and_labels(path: Path, column: str, label: str | None) -> tuple[list
             raise InvalidInputError(f"{str(path)!r}: expected the column {missing!r}, as the shards before it have")
         about = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         labels = [] if label is None else file.read(columns=[label]).column(0).to_pylist()
+        announced = sum(group.num_rows for group in about)
+        if label is not None and len(labels) != announced:
+            raise ValueError(f"{announced} rows were announced, and it has {len(labels)} labels")
     written = path.stat().st_mtime_ns
     groups = [
         _RowGroup(path, number, group.num_rows, group.total_byte_size, written) for number, group in enumerate(about)

@@ -297,7 +297,8 @@ def _checked_source(source: Domain) -> LabelledDomain:
     occurring = np.unique(source.labels)
     if len(occurring) < 2:
         raise InvalidInputError(
-            f"the source {source.name!r} has one class only ({source.classes[occurring[0]]!r}); expected two or more"
+            f"the source {source.name!r} has one class only ({shown(source.classes[occurring[0]])}); expected two or "
+            "more"
         )
     return source
 

@@ -82,9 +82,14 @@ def tar_domain(paths: Sequence[Path], name: str) -> Domain:
                         names.append(readable(prefix + member.name))
                         keys.append(key)
                     elif suffix.lower() == _LABEL_SUFFIX:
+                        if member.size > _LONGEST_LABEL:
+                            raise tarfile.ReadError(
+                                f"the label {member.name!r} has {member.size:,} bytes, the limit is "
+                                f"{_LONGEST_LABEL:,}"
+                            )
                         stream = archive.extractfile(member)
                         assert stream is not None
-                        labels[key] = stream.read(_LONGEST_LABEL).decode("utf-8", "backslashreplace").strip()
+                        labels[key] = stream.read().decode("utf-8", "backslashreplace").strip()
         except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as error:  # of damaged headers
             raise InvalidInputError(
                 f"can't read {str(path)!r} as a tar file that is not compressed: {error}"

@@ -74,6 +74,10 @@ class ArrowScorer:
         """
         pyarrow = import_pyarrow()
         if not isinstance(batch, (pyarrow.RecordBatch, pyarrow.Table)):
+            if not hasattr(batch, "assign"):
+                raise InvalidInputError(
+                    f"expected a pyarrow record batch or table, or a pandas frame, got {type(batch).__name__}"
+                )
             return batch.assign(**self._new_columns(batch, list(batch.columns)))
         rows = pyarrow.Table.from_batches([batch]) if isinstance(batch, pyarrow.RecordBatch) else batch
         new = {name: pyarrow.array(values) for name, values in self._new_columns(rows, batch.schema.names).items()}

@@ -78,17 +78,19 @@ class ModelReader:
         num_seen = 0
         with progress_bar(description="asking the model", total=total, unit="rows") as bar:
             for batch in row_batches(values, self.model.rows_at_once, chosen):
+                asked = "the model"
                 try:
                     outputs, seen = self.model.ask(batch.inputs)
+                    asked = "the function of features"
+                    features, self._looked_at = features_seen(self.model, batch.inputs, seen, self._features)
                 except InvalidInputError:
                     raise
                 except Exception as error:
                     check_known_columns(self._given, batch.inputs, name)
-                    error.add_note(f"{name}: so the model failed when asked about {_span(batch.rows)}")
+                    error.add_note(f"{name}: so {asked} failed when asked about {_span(batch.rows)}")
                     raise
                 self._class_names = self._class_names or named_columns(outputs)
                 plain = self._checked(plain_outputs(outputs, len(batch.rows)), name)
-                features, self._looked_at = features_seen(self.model, batch.inputs, seen, self._features)
                 yield Answer(plain, features, self._input_columns(batch.inputs), batch.labels, batch.rows)
                 num_seen += len(batch.rows)
                 bar.update(len(batch.rows))

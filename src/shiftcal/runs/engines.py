@@ -10,6 +10,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import socket
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +32,8 @@ Result = TypeVar("Result")
 _MOST_RETRIES = 3
 # For parts under way to save what they have when the command is interrupted.
 _SECONDS_TO_STOP = 30.0
+# For a cluster to take a call.
+_SECONDS_TO_ANSWER = 10.0
 # What a command finds through the environment, its tasks must find too.
 _PASSED_ON = ("SHIFTCAL_", "HF_", "TORCH_HOME")
 
@@ -132,10 +135,11 @@ class RayTasks(Engine):
             )
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unasked
         try:
+            _check_answers(self.address or os.environ.get("RAY_ADDRESS", ""))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # on what will change in later versions of Ray
                 ray.init(address=self.address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise InvalidInputError(
                 f"expected a Ray cluster at {self.address or 'this machine'!r} (`ray start --head` begins one, `ray "
                 f"status` shows it), got: {str(error).splitlines()[0]}"
@@ -144,6 +148,14 @@ class RayTasks(Engine):
             yield ray
         finally:
             ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raise `OSError` if nobody answers at HOST:PORT: Ray itself would ask again and again for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_ANSWER):
+            pass
 
 
 def _as_here(function: Callable[[Part], Result], part: Part, folder: Path, environment: dict[str, str]) -> Result:

@@ -129,9 +129,10 @@ def _read_record(path: Path) -> dict[str, DoneFile]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
         try:
             each = DoneFile(**json.loads(line))
-            known[each.result] = each
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             continue
+        if all(isinstance(value, int if name == "num_rows" else str) for name, value in asdict(each).items()):
+            known[each.result] = each
     return known
 
 

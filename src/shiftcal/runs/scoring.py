@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from shiftcal.core.files import written_whole
-from shiftcal.core.folder_lock import folder_lock
+from shiftcal.core.errors import OutputError
+from shiftcal.core.files import is_temporary, written_whole
+from shiftcal.core.folder_lock import LOCK_FILE, folder_lock
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.fingerprints import fingerprint
@@ -36,6 +38,8 @@ ROWS_OF_A_PART = 100_000
 # From this size on a table is read in parts too.
 LARGE_TABLE = 2**28
 _IDENTITY, _HEADER = "identity.json", "header.csv"
+# All of the folder of parts goes once the table is whole: nothing else may be in there.
+_OURS = re.compile(rf"{re.escape(_IDENTITY)}|{re.escape(_HEADER)}|{re.escape(LOCK_FILE)}|\d{{8}}\.(csv|parquet|rows)")
 
 Domain = LabelledDomain | UnlabelledDomain
 
@@ -99,7 +103,8 @@ def score_in_parts(
         num_parts: for the progress bar.
 
     Raises:
-        OutputError: something can't be written, or another process is at work on the same table.
+        OutputError: something can't be written, the folder of the parts holds other files, or another process is at
+            work on the same table.
     """
     folder, suffix = out.with_name(f"{out.name}.parts"), out.suffix.lower()
     with folder_lock(folder):
@@ -108,7 +113,7 @@ def score_in_parts(
         for number, part in enumerate(progress_bar(parts, "parts", total=num_parts)):
             path = folder / f"{number:08}{suffix}"
             count = folder / f"{number:08}.rows"
-            if not count.exists():
+            if not _is_done(path, count):
                 predictions = predict_domain(model, part.load())
                 if suffix == ".csv" and not number:
                     export_predictions(_without_rows(predictions), folder / _HEADER, _header(part.beside))
@@ -121,8 +126,19 @@ def score_in_parts(
     return num_rows
 
 
+def _is_done(path: Path, count: Path) -> bool:
+    """Whether a part is there with the number of its rows, which is written last."""
+    return path.is_file() and count.is_file() and count.read_bytes().isdigit()
+
+
 def _begin(folder: Path, identity: dict[str, Any]) -> None:
     """Keep what belongs to this model and data, and nothing else."""
+    strange = [path.name for path in folder.iterdir() if not (_OURS.fullmatch(path.name) or is_temporary(path))]
+    if strange:
+        raise OutputError(
+            f"{str(folder)!r} is where parts are kept until the table is whole, and it holds other files, such as "
+            f"{min(strange)!r}; move them, or choose another --out"
+        )
     path, written = folder / _IDENTITY, json.dumps(identity)
     if path.exists() and path.read_text(encoding="utf-8") == written:
         return

@@ -10,6 +10,7 @@ way, and a mean that the domains do not share would count as similarity.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ _SETTLED = 1e-3
 _LEAST_LENGTH = 1e-12
 # Times the median deviation from which on columns are taken to have units of their own.
 _UNLIKE_UNITS = 30.0
+# Of two: deviations within it, and one over it, are left as they are.
+_ORDINARY_EXPONENT = 20
 
 
 @dataclass(frozen=True)
@@ -133,15 +136,21 @@ def common_units(features: Tensor) -> Tensor:
 
     Columns of one embedding share their units, and those that vary most say most: they stay as they are. Columns of a
     table do not, and one that is counted in thousands would be all that counts: where the largest deviation exceeds
-    the median by far, each column is divided by its own.
+    the median by far, each column is divided by its own. Very small and very large columns that share their units are
+    divided by a power of two, which rounds nothing: their squares can't be written in single precision.
     """
     deviation = features.std(dim=0, correction=0)
-    deviation = ordinary_for_constant(deviation, least=1e-9 * float(deviation.max()))
-    return deviation if deviation.max() > _UNLIKE_UNITS * deviation.median() else torch.ones_like(deviation)
+    # By its own size: in other units a column of a table may be any times smaller than the others.
+    deviation = ordinary_for_constant(deviation, least=1e-9 * features.abs().amax(dim=0))
+    ordinary = float(deviation.median())
+    if float(deviation.max()) > _UNLIKE_UNITS * ordinary:
+        return deviation
+    exponent = round(math.log2(ordinary))
+    return torch.full_like(deviation, 1.0 if abs(exponent) <= _ORDINARY_EXPONENT else 2.0**exponent)
 
 
-def ordinary_for_constant(deviation: Tensor, *, least: float) -> Tensor:
-    """Deviations (F,), those of at most `least` replaced by the median of the others.
+def ordinary_for_constant(deviation: Tensor, *, least: float | Tensor) -> Tensor:
+    """Deviations (F,), those of at most `least` (one for all, or (F,)) replaced by the median of the others.
 
     A column that is constant in the source may vary in the target: it gets the scale of an ordinary one.
     """

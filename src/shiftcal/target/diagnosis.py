@@ -238,7 +238,7 @@ class AdaptationCheck:
     p_value: float
     """Of the paired test that the adapted classifier agrees no less often."""
     could_judge: bool
-    """Whether the classes form clusters that can be believed."""
+    """Whether the classes form clusters that can be believed, and enough of them are found on the target."""
     fell_back: bool
 
     def verdict(self) -> str:
@@ -252,8 +252,8 @@ class AdaptationCheck:
             return f"FELL BACK to the source alone: {compared}. Adapting has done harm, it seems."
         if not self.could_judge:
             return (
-                "Whether adapting did good or harm could not be judged: the classes form no clear clusters. Compare "
-                "with a model of the source alone before you rely on it."
+                "Whether adapting did good or harm could not be judged: the classes form no clear clusters, or most "
+                "of them are absent from the target. Compare with a model of the source alone before you rely on it."
             )
         return f"{compared[0].upper()}{compared[1:]}: adapting has done no harm, it seems."
 

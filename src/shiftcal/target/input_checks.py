@@ -137,8 +137,14 @@ def _exchanged(source: _FloatArray, target: _FloatArray, names: Sequence[str]) -
         return []
     own, others = (np.percentile(rows, _MATCHED, axis=0).T for rows in (source, target))
     spread = own[:, -1] - own[:, 0]
-    if not (spread > 0).all():
-        return []
+    # Columns that hardly vary look like one another.
+    (varying,) = np.nonzero(spread > 0)
+    own, others, spread, names = (
+        own[varying],
+        others[varying],
+        spread[varying],
+        [names[each] for each in varying.tolist()],
+    )
     distance = np.abs(others[:, None] - own[None]).mean(axis=2) / spread
     columns, places = linear_sum_assignment(np.minimum(distance, 1 / _FAR))
     moved = {

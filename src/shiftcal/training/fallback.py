@@ -7,8 +7,9 @@ A classifier that cuts across the clusters on more rows than the reference does,
 of five in a hundred, is given up for the reference.
 
 For images these are clusters of the reference's features: those that the adapted classifier has learned confirm what
-it says. Where classes form no clusters the agreement says nothing. Then the adapted classifier is kept, and a finding
-says that it could not be judged.
+it says. Where classes form no clusters the agreement says nothing. Where the reference finds few of the classes on
+the target, clusters of absent ones confirm whoever spreads its labels over all: they can speak against the adapted
+classifier, not for it. In both cases it is kept, and a finding says that it could not be judged.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import torch
 from scipy.special import bdtrc
 from torch import Tensor
+from torch.distributions import Categorical
 
 from shiftcal.core import options
 from shiftcal.core.processes import is_main_process
@@ -42,6 +44,8 @@ _REFERENCE = "source-only"
 _LEAST_RELIABILITY = 0.5
 # Of giving up a classifier that agrees with the clusters as often as the reference.
 _ERROR_RATE = 0.05
+# Share of the classes, by their effective number, that the reference must find for a word in favour of adapting.
+_LEAST_PRESENT = 0.5
 
 
 def fit_with_fallback(
@@ -118,14 +122,21 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
     agrees = [agrees_with_clusters(target_rows, logits, labels, rule) for logits in judged]
     purity = chance_corrected_purity(source_rows, torch.softmax(on_source.logits.double(), dim=-1), labels)
     p_value = paired_p_value(*agrees)
-    can_judge = rule.cluster_reliability(purity) >= _LEAST_RELIABILITY
+    forms_clusters = rule.cluster_reliability(purity) >= _LEAST_RELIABILITY
+    fell_back = forms_clusters and p_value < _ERROR_RATE
+    present = effective_number(on_target.logits.argmax(dim=-1)) / effective_number(labels)
     return AdaptationCheck(
         adapted_agreement=float(agrees[0].double().mean()),
         source_agreement=float(agrees[1].double().mean()),
         p_value=p_value,
-        could_judge=can_judge,
-        fell_back=can_judge and p_value < _ERROR_RATE,
+        could_judge=forms_clusters and (fell_back or present >= _LEAST_PRESENT),
+        fell_back=fell_back,
     )
+
+
+def effective_number(labels: Tensor) -> float:
+    """Of the classes among labels (N,): exp of the entropy of their frequencies, K where K are equally frequent."""
+    return float(Categorical(labels.bincount().double()).perplexity())
 
 
 def paired_p_value(adapted: Tensor, reference: Tensor) -> float:

@@ -212,7 +212,9 @@ def _input_statistics(inputs: Inputs, seed: int) -> InputStatistics:
         mean = mean + values.mean(dim=dimensions) * (len(part) / count)
         square = square + values.square().mean(dim=dimensions) * (len(part) / count)
     deviation = (square - mean.square()).clamp_min(0).sqrt()
-    deviation = ordinary_for_constant(deviation, least=1e-6)
+    # Inputs are of single precision: what deviates from its mean by less than they can show is constant.
+    single = torch.finfo(torch.float32)
+    deviation = ordinary_for_constant(deviation, least=(single.eps * mean.abs()).clamp_min(single.tiny))
     return InputStatistics(mean.float(), deviation.float())
 
 

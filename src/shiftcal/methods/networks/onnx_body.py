@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ class OnnxBody(nn.Module):
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
+        if not content:
+            raise InvalidInputError("the ONNX backbone is an empty file")
         self.register_buffer("file", torch.frombuffer(bytearray(content), dtype=torch.uint8))
 
     @classmethod
@@ -39,30 +42,43 @@ class OnnxBody(nn.Module):
             MissingDependencyError: ONNX Runtime is not installed.
         """
         try:
-            body = cls(path.expanduser().read_bytes())
+            content = path.expanduser().read_bytes()
         except OSError as error:
             raise DataUnavailableError(f"can't read the backbone {str(path)!r}: {error.strerror}") from error
         try:
+            body = cls(content)
             _ = body.session
-        except MissingDependencyError:
-            raise
-        except Exception as error:  # ONNX Runtime has errors of its own, without a common one of Python's
-            raise InvalidInputError(
-                f"ONNX Runtime can't read {str(path)!r}: {error}. Expected one file with all weights in it."
-            ) from error
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{str(path)!r}: {error}") from error
         return body
 
     @cached_property
     def session(self) -> Any:
-        """Of ONNX Runtime, on whatever it finds: a GPU before the CPU."""
+        """Of ONNX Runtime, on whatever it finds: a GPU before the CPU.
+
+        Raises:
+            InvalidInputError: it is none that ONNX Runtime can read, or it has not one input or no output.
+            MissingDependencyError: ONNX Runtime is not installed.
+        """
         if importlib.util.find_spec("onnxruntime") is None:
             raise MissingDependencyError("an ONNX backbone", "onnxruntime", "onnx")
         runtime = importlib.import_module("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3
+        # Weights in other files would be looked for in the working folder, whoever made the network: in none instead.
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.devnull)
         content = self.file.cpu().numpy().tobytes()
-        return runtime.InferenceSession(content, options, providers=runtime.get_available_providers())
+        try:
+            session = runtime.InferenceSession(content, options, providers=runtime.get_available_providers())
+        except Exception as error:  # ONNX Runtime has errors of its own, without a common one of Python's
+            raise InvalidInputError(
+                f"ONNX Runtime can't read it: {error}. Expected one file with all weights in it."
+            ) from error
+        if len(session.get_inputs()) != 1 or not session.get_outputs():
+            names = [value.name for value in session.get_inputs()]
+            raise InvalidInputError(f"expected a network with one input, the pictures, and an output; got {names}")
+        return session
 
     @property
     def image_size(self) -> int:

@@ -21,6 +21,7 @@ from shiftcal.target.density_ratios.checks import check_domains, check_features,
 from shiftcal.target.density_ratios.diagnostics import Diagnostics, diagnose
 from shiftcal.target.density_ratios.folds import fold_numbers
 from shiftcal.target.density_ratios.preparation import Projection, Standardization
+from shiftcal.target.row_order import content_order
 
 LogRatio: TypeAlias = Callable[[FloatArray], FloatArray]
 """From features (K, F) to log R (K,)."""
@@ -77,11 +78,18 @@ class DensityRatioEstimator(ABC):
         return Standardization.of(source, target)
 
     def _fitted(self, source: FloatArray, target: FloatArray, seed: int) -> BoundedLogRatio:
+        # Kernels, folds and batches are drawn by row number.
+        source, target = in_content_order(source), in_content_order(target)
         standardization = self.standardization(source, target)
         source, target = standardization(source), standardization(target)
         projection = Projection.of(source, target, self.num_components)
         log_ratio = self.fit_log_ratio(projection(source), projection(target), np.random.default_rng((seed, 0)))
         return BoundedLogRatio(standardization, projection, log_ratio, math.log(self.bound))
+
+
+def in_content_order(rows: FloatArray) -> FloatArray:
+    """Rows (N, F) in an order that does not depend on the one in which they came."""
+    return rows[content_order(rows)]
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,8 @@ class FittedDensityRatio:
     def diagnostics(self) -> Diagnostics:
         """How far the ratio can be trusted, from held-out predictions; made on first use, by three more fits."""
         generator = np.random.default_rng((self.seed, 1))
-        source_fold = fold_numbers(len(self.source), _NUM_DIAGNOSTIC_FOLDS, generator)
-        target_fold = fold_numbers(len(self.target), _NUM_DIAGNOSTIC_FOLDS, generator)
-        values = self.estimator.held_out_log_ratio(self.source, self.target, source_fold, target_fold, self.seed)
+        source, target = in_content_order(self.source), in_content_order(self.target)
+        source_fold = fold_numbers(len(source), _NUM_DIAGNOSTIC_FOLDS, generator)
+        target_fold = fold_numbers(len(target), _NUM_DIAGNOSTIC_FOLDS, generator)
+        values = self.estimator.held_out_log_ratio(source, target, source_fold, target_fold, self.seed)
         return diagnose(*values, bound=self.estimator.bound, seed=self.seed)
