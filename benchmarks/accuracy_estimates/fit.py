@@ -38,6 +38,9 @@ RIVALS = {
     "cluster agreement (ours)": "cluster_agreement",
 }
 COVERAGE = 0.9
+LEAST_SHARE = 0.2
+MUCH_OUTSIDE = 0.5
+MOSTLY_BETWEEN = 0.6
 # The error hardly depends on the constants near the best ones: of all within this share of the least error, those
 # that ask most of clusters before they are believed, and then those that give up held-out rows most slowly.
 INDIFFERENCE = 0.02
@@ -60,7 +63,7 @@ def estimates(table: pd.DataFrame, midpoint: float, slope: float, novelty_slope:
     outside = (novelty_slope * table["novelty"]).clip(0, 1)
     support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
     reliability = 1 / (1 + np.exp(-slope * (table["cluster_purity"] - midpoint)))
-    shifted = 2 * table["domain_auc"].fillna(0.5) - 1
+    shifted = ((2 * table["domain_auc"].fillna(0.5) - 1) / table["shifted_share"].clip(LEAST_SHARE)).clip(0, 1)
     structure = (1 - shifted) * table[STRUCTURE].median(axis=1) + shifted * table[BEYOND_CONFIDENCE].median(axis=1)
     return np.asarray(reliability * structure + (1 - reliability) * support)
 
@@ -73,6 +76,13 @@ def spreads(table: pd.DataFrame, found: np.ndarray, novelty_slope: float) -> np.
     error = np.sqrt((found * (1 - found)).clip(0.01) * rows)
     deviation = table[STRUCTURE].assign(support=support).std(axis=1, ddof=0)
     return np.asarray(error + 0.3 * deviation + 0.3 * np.abs(found - table["held_out_accuracy"]))
+
+
+def bounds(table: pd.DataFrame, found: np.ndarray, half_widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of intervals, as `shiftcal.target.diagnosis`: where most of a target lies outside, all of that may be wrong."""
+    outside = np.where(table["between_classes"] >= MOSTLY_BETWEEN, 1.0, table["novelty"])
+    lowest = np.where(outside >= MUCH_OUTSIDE, found * (1 - outside), 1.0)
+    return np.clip(np.minimum(found - half_widths, lowest), 0, 1), np.clip(found + half_widths, 0, 1)
 
 
 def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
@@ -120,8 +130,9 @@ def main() -> None:
     lines = {"combined (left out)": mean_by_kind(table, np.abs(found - truth), weights)}
     for name, column in RIVALS.items():
         lines[name] = mean_by_kind(table, np.abs(table[column].to_numpy() - truth), weights)
-    held = mean_by_kind(table, (np.abs(found - truth) <= half_widths).astype(float), weights)
-    width = mean_by_kind(table, np.minimum(found + half_widths, 1) - np.maximum(found - half_widths, 0), weights)
+    low, high = bounds(table, found, half_widths)
+    held = mean_by_kind(table, ((low <= truth) & (truth <= high)).astype(float), weights)
+    width = mean_by_kind(table, high - low, weights)
     result = pd.DataFrame(lines).T
     columns = list(result.columns)
     text = ["| mean absolute error | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
@@ -146,8 +157,8 @@ def main() -> None:
     kept = table[["file", "kind", "group", "task", "model", "shift", "num_target", "accuracy"]]
     kept.assign(
         estimate=found.round(4),
-        low=np.maximum(found - half_widths, 0).round(4),
-        high=np.minimum(found + half_widths, 1).round(4),
+        low=low.round(4),
+        high=high.round(4),
     ).to_csv(HERE / "left_out.csv", index=False)
     streams = table["model"] == "given"
     print(pd.Series(np.abs(found - truth))[streams.to_numpy()].groupby(groups[streams]).mean().round(4).to_string())

@@ -89,7 +89,7 @@ def test_order_names_and_units_do_not_matter_to_a_calibrator(name: str) -> None:
 def test_the_same_holds_of_an_estimator(name: str) -> None:
     def estimate(source: Outputs, labels: Tensor, target: Outputs) -> float:
         own, other = (ObservedRows(said.logits, said.density_ratio / 2, said.features) for said in (source, target))
-        return ESTIMATORS[name]().estimate(ShiftEvidence(own, labels, own, labels, other))
+        return ESTIMATORS[name]().estimate(ShiftEvidence(own, labels, other))
 
     expected = estimate(SOURCE, LABELS, TARGET)
     assert estimate(*IN_OTHER_ORDER) == pytest.approx(expected, abs=1e-9)

@@ -67,6 +67,6 @@ def make_evidence() -> MakeEvidence:
 
     def build(target: ObservedRows, source: Rows | None = None, held_out: Rows | None = None) -> ShiftEvidence:
         source = observed(400, log_ratio=2.0) if source is None else source
-        return ShiftEvidence(*source, *(source if held_out is None else held_out), target)
+        return ShiftEvidence(*source, target) if held_out is None else ShiftEvidence(*held_out, target, *source)
 
     return build

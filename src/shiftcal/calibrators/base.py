@@ -88,18 +88,15 @@ class CalibrationData:
             return observed_rows(outputs, logits.double() / temperature, *reference, with_features=with_features)
 
         held_out, target = rows(self.held_out, *said.held_out), rows(self.target, *said.target)
-        source, labels = held_out, self.held_out_labels
-        if self.training is not None:
-            assert self.training_labels is not None
-            source, labels = rows(self.training, *said.training), self.training_labels
+        training = None if self.training is None else rows(self.training, *said.training)
         # Without features of its own or of a reference, a structure is that of what is said, and not shared.
         shared = with_features and target.reference_features is None
         return ShiftEvidence(
-            source,
-            labels,
             held_out,
             self.held_out_labels,
             target,
+            training,
+            self.training_labels,
             self.before_adaptation,
             self._feature_structure if shared else None,
         )

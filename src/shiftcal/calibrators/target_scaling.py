@@ -125,8 +125,7 @@ class TargetScaling(TrustRule, Calibrator):
                 (evidence.target, domains.target_log_odds),
             )
         )
-        source = evidence.source if evidence.has_training_rows else held_out
-        return replace(evidence, source=source, held_out=held_out, target=target, known_structure=evidence.structure)
+        return replace(evidence, held_out=held_out, target=target, known_structure=evidence.structure)
 
     def _bounded(self, log_ratio: Tensor) -> Tensor:
         limit = math.log(self.ratio_bound)

@@ -81,17 +81,30 @@ class BeforeAdaptation:
 class ShiftEvidence:
     """All that estimates of the accuracy on a target, and scalings of confidence, are made from."""
 
-    source: ObservedRows
-    """Rows that the classifier was trained on; the held-out ones where those are not at hand."""
-    source_labels: Tensor
-    """(N,) class numbers."""
     held_out: ObservedRows
-    """Source rows that it was not trained on."""
+    """Source rows that the classifier was not trained on."""
     held_out_labels: Tensor
+    """(N,) class numbers."""
     target: ObservedRows
+    training: ObservedRows | None = None
+    """Source rows that it was trained on; None: not at hand."""
+    training_labels: Tensor | None = None
     before_adaptation: BeforeAdaptation | None = None
     known_structure: DomainStructure | None = None
     """That of the features of these rows, where it was found before."""
+
+    @property
+    def source(self) -> ObservedRows:
+        """Rows that the source is known by: those of training, else the held-out ones."""
+        return self.held_out if self.training is None else self.training
+
+    @property
+    def source_labels(self) -> Tensor:
+        """(N,) of these."""
+        if self.training is None:
+            return self.held_out_labels
+        assert self.training_labels is not None
+        return self.training_labels
 
     @property
     def num_classes(self) -> int:
@@ -113,16 +126,11 @@ class ShiftEvidence:
         """Whether more is known of rows than what the classifier says."""
         return self.target.judging_features is not None and self.held_out.judging_features is not None
 
-    @property
-    def has_training_rows(self) -> bool:
-        """Whether the source rows are others than the held-out ones."""
-        return self.source is not self.held_out
-
     @cached_property
     def structure(self) -> DomainStructure:
         """Of the features in which the classifier is judged or, without any, of what it says."""
         return self.known_structure or DomainStructure(
-            self._described(self.source) if self.has_training_rows else None,
+            None if self.training is None else self._described(self.training),
             self._described(self.held_out),
             self._described(self.target),
         )

@@ -23,9 +23,9 @@ class TrustRule:
     )
     purity_slope: float = option(10.0, "how fast that grows with purity", above=0)
     novelty_slope: float = option(
-        4.0, "share of rows outside the source, times this, is how far held-out rows say nothing", at_least=0
+        8.0, "share of rows outside the source, times this, is how far held-out rows say nothing", at_least=0
     )
-    interval_scale: float = option(1.45, "half width of the 90 % interval, in multiples of its spread", above=0)
+    interval_scale: float = option(1.39, "half width of the 90 % interval, in multiples of its spread", above=0)
     cluster_vote: float = option(
         0.5, "log scale that the clusters' agreement adds to a single row, where they are trusted", at_least=0
     )

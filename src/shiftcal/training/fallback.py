@@ -27,7 +27,7 @@ from shiftcal.core import options
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.methods.base import Method
-from shiftcal.target.clusters import common_units, unit_rows
+from shiftcal.target.clusters import common_units, fit_clusters, unit_rows
 from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
 from shiftcal.target.estimators.combined import chance_corrected_purity
@@ -120,7 +120,8 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
     target_rows, source_rows = unit_rows(features, units), unit_rows(source_features, units)
     judged = (adapted.judged_outputs(inputs)[0].double(), on_target.logits.double())
     agrees = [agrees_with_clusters(target_rows, logits, labels, rule) for logits in judged]
-    purity = chance_corrected_purity(source_rows, torch.softmax(on_source.logits.double(), dim=-1), labels)
+    source_clusters = fit_clusters(source_rows, torch.softmax(on_source.logits.double(), dim=-1))
+    purity = chance_corrected_purity(source_rows, source_clusters, labels)
     p_value = paired_p_value(*agrees)
     forms_clusters = rule.cluster_reliability(purity) >= _LEAST_RELIABILITY
     fell_back = forms_clusters and p_value < _ERROR_RATE

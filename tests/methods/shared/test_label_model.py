@@ -28,7 +28,7 @@ def rows(
 @pytest.fixture
 def evidence() -> ShiftEvidence:
     source = rows(300, seed=0, margin=6.0)
-    return ShiftEvidence(*source, *rows(60, seed=1, margin=6.0), rows(300, seed=2, attracted=0.4, moved=8.0)[0])
+    return ShiftEvidence(*rows(60, seed=1, margin=6.0), rows(300, seed=2, attracted=0.4, moved=8.0)[0], *source)
 
 
 def test_the_scores_by_hand() -> None:
@@ -106,7 +106,7 @@ def test_where_the_shift_can_not_be_told_the_prior_is_left_alone() -> None:
     part = replace(
         held_out, **{name: getattr(held_out, name)[few] for name in ("logits", "target_probability", "features")}
     )
-    evidence = ShiftEvidence(source, labels, part, own[few], only)
+    evidence = ShiftEvidence(part, own[few], only, source, labels)
     model, found = fit_label_model(evidence, by_clusters=False, correct_prior=True)
     assert found.domain_auc is None
     assert not model.log_prior_correction.any()
@@ -134,7 +134,7 @@ def test_where_class_frequencies_explain_the_shift_labels_follow_them_and_no_clu
     part = replace(
         target, **{name: getattr(target, name)[kept] for name in ("logits", "target_probability", "features")}
     )
-    evidence = ShiftEvidence(source, labels, *held_out, part)
+    evidence = ShiftEvidence(*held_out, part, source, labels)
     model, found = fit_label_model(evidence, by_clusters=True, correct_prior=True)
     assert found.prior_shift is not None
     assert found.prior_shift.explains

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from shiftcal.target.clusters import unit_rows
+from shiftcal.target.clusters import fit_clusters, unit_rows
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity
 from shiftcal.target.evidence import BeforeAdaptation
@@ -33,7 +33,9 @@ def test_it_is_what_its_module_says_of_its_witnesses(make_rows: Make, make_evide
     outside, reliability = 0.4, 1 / (1 + 2.718281828459045**0.4)
     assert seen.second_model_agreement is not None
     support = (1 - outside) * 0.9 + outside * seen.second_model_agreement
-    structure = 0.6 * statistics.median(seen.estimates()) + 0.4 * statistics.median(seen.beyond_confidence())
+    changed = min(0.4 / max(evidence.structure.shifted.share, 0.2), 1.0)
+    structure = statistics.median(seen.estimates())
+    structure += changed * (statistics.median(seen.beyond_confidence()) - structure)
     assert len(seen.beyond_confidence()) == 3
     assert len(seen.estimates()) == 5
     assert found.cluster_reliability == pytest.approx(reliability)
@@ -102,6 +104,17 @@ def test_a_target_of_noise_is_said_to_be_outside_of_the_source(make_rows: Make, 
     assert found.interval is not None
     assert found.interval[0] < 0.25
     assert "nothing bounds the error" in found.verdict()
+
+
+def test_where_clusters_lie_between_classes_nothing_bounds_the_error(make_rows: Make, make_evidence: Make) -> None:
+    rows, _ = make_rows(400, seed=2)
+    half_way = rows.features.clone()
+    half_way[:, :4] = (half_way[:, :4] + half_way[:, :4].roll(1, dims=1)) / 2
+    found = Combined().diagnose(make_evidence(replace(rows, features=half_way)))
+    assert found.kind_of_shift() == "outside"
+    assert found.interval is not None
+    assert found.interval[0] == 0
+    assert "between those of the source's classes" in found.verdict()
 
 
 def test_other_class_frequencies_are_corrected_for(make_rows: Make, make_evidence: Make, some_rows: Make) -> None:
@@ -189,10 +202,11 @@ def test_an_adapted_classifier_is_judged_in_the_clusters_of_the_source_reference
 def test_purity_is_corrected_for_chance(make_rows: Make) -> None:
     rows, labels = make_rows(400)
     assert rows.features is not None
-    seen, probabilities = unit_rows(rows.features), rows.probabilities
-    assert chance_corrected_purity(seen, probabilities, labels) == 1
+    seen = unit_rows(rows.features)
+    clusters = fit_clusters(seen, rows.probabilities)
+    assert chance_corrected_purity(seen, clusters, labels) == 1
     one = torch.zeros(400).long()
-    assert chance_corrected_purity(seen, probabilities, one) == 0
+    assert chance_corrected_purity(seen, clusters, one) == 0
     # Half of the rows have labels of their cluster, the rest all the same one: .5 + .5 / 4 right, chance .625.
     mixed = torch.where(torch.arange(400) < 200, labels, 0)
-    assert chance_corrected_purity(seen, probabilities, mixed) == pytest.approx(0.0, abs=1e-9)
+    assert chance_corrected_purity(seen, clusters, mixed) == pytest.approx(0.0, abs=1e-9)

@@ -40,7 +40,7 @@ CASES: dict[str, tuple[ObservedRows, Tensor, ObservedRows]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_estimate_is_a_share(name: str, case: str) -> None:
     source, labels, target = CASES[case]
-    estimate = ESTIMATORS[name]().estimate(ShiftEvidence(source, labels, source, labels, target))
+    estimate = ESTIMATORS[name]().estimate(ShiftEvidence(source, labels, target))
     assert 0 <= estimate <= 1
 
 

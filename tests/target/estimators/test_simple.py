@@ -22,7 +22,7 @@ def evidence() -> ShiftEvidence:
     rows, target_rows = (
         ObservedRows(logits, torch.full((100,), 0.5).double(), None) for logits in (held_out, target)
     )
-    return ShiftEvidence(rows, labels, rows, labels, target_rows)
+    return ShiftEvidence(rows, labels, target_rows)
 
 
 def test_mean_confidence(evidence: ShiftEvidence) -> None:
@@ -54,7 +54,7 @@ def test_calibrated_confidence_is_exact_where_confidence_keeps_its_meaning() -> 
 
     source, (target, target_labels) = rows(20_000, 2.0), rows(20_000, 0.7)
     truth = float((target.predicted == target_labels).double().mean())
-    evidence = ShiftEvidence(*source, *source, target)
+    evidence = ShiftEvidence(*source, target)
     assert CalibratedConfidence().estimate(evidence) == pytest.approx(truth, abs=0.01)
     assert MeanConfidence().estimate(evidence) > truth + 0.1
 

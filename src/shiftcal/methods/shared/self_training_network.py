@@ -135,19 +135,29 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         chosen = sampled_rows(len(view.target), _MOST_ROWS)
         target_inputs = view.target.inputs.subset(chosen)
         target = self._with_reference(view, target_inputs, self._target(view, robust).taken(chosen)).double()
-        rows = source.rows.double()
-        others, labels = (rows, source.labels) if held_out is None else (held_out.rows.double(), held_out.labels)
-        known = self.labels.known_before
+        # Where no rows were held out, those of training stand for them.
+        others = source if held_out is None else held_out
+        evidence = ShiftEvidence(
+            others.rows.double(),
+            others.labels,
+            target,
+            None if held_out is None else source.rows.double(),
+            None if held_out is None else source.labels,
+            self.labels.known_before,
+        )
         if self.task.backbone.takes_images:
-            return ShiftEvidence(rows, source.labels, others, labels, target, known)
+            return evidence
         # Inputs stay as they are while the network learns: their structure is found once in a training.
         structure = view.once(
             "structure", lambda: _structure_of_inputs(source, held_out, target_inputs), by_data_alone=True
         )
-        rows = replace(rows, features=structure.source)
-        others = rows if held_out is None else replace(others, features=structure.held_out)
-        target = replace(target, features=structure.target)
-        return ShiftEvidence(rows, source.labels, others, labels, target, known, structure)
+        return replace(
+            evidence,
+            held_out=replace(evidence.held_out, features=structure.held_out),
+            target=replace(target, features=structure.target),
+            training=None if evidence.training is None else replace(evidence.training, features=structure.training),
+            known_structure=structure,
+        )
 
 
 class _Labelled(NamedTuple):

@@ -2,16 +2,20 @@
 
     estimate  = g structure + (1 - g) support,      g = sigmoid( slope (purity - midpoint) )
     structure = (1 - d) median of cluster agreement, second-model agreement, COT, ATC and calibrated confidence
-                + d median of the first three,      d = 2 AUC - 1
+                + d median of the first three,      d = min(1, (2 AUC - 1) / shifted share)
     support   = (1 - n) importance-weighted calibration + n second-model agreement,    n = min(1, slope novelty)
 
 - Purity: how well clusters hold the classes on the source, where labels are known, corrected for chance (0: no better
   than the most frequent class). Embeddings have it, most tables have not.
 - AUC: how well what the classifier says of the target can be told from what it says of held-out rows
-  (`shiftcal.target.domain_auc`). The more a shift changes that, the less confidence means what it meant. Without
-  features there is no structure, and support goes over to COT by d.
+  (`shiftcal.target.domain_auc`). The more a shift changes that, the less confidence means what it meant. Where only
+  a part has shifted, the other rows dilute the AUC, and d is that of the part. Without features there is no
+  structure, and support goes over to COT by 2 AUC - 1.
 - Novelty: the share of target rows outside of anything that the source has (`shiftcal.target.novelty`). Inside,
   held-out rows that are weighted to be like the target say what a confidence means there; outside they can't.
+
+- Between classes: the share of target rows in clusters that have moved from one class of the source towards another
+  (`shiftcal.target.between_classes`). It has no part in the estimate, but no interval is bounded below then.
 
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
@@ -38,8 +42,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from shiftcal.target.between_classes import class_centroids, share_between_classes
 from shiftcal.target.class_priors import find_prior_shift
-from shiftcal.target.clusters import UnitRows, fit_clusters
+from shiftcal.target.clusters import Clusters, UnitRows, fit_clusters
 from shiftcal.target.diagnosis import Diagnosis, Witnesses
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
@@ -52,8 +57,12 @@ from shiftcal.target.estimators.second_model_agreement import SecondModelAgreeme
 from shiftcal.target.evidence import BeforeAdaptation, ShiftEvidence, mean_confidence
 from shiftcal.target.rule import TrustRule
 
+# Of what has shifted, in d: of fewer rows an AUC says nothing.
+_LEAST_SHARE = 0.2
 # Of one row: an accuracy of 0 or 1 on some rows is not exact.
 _LEAST_VARIANCE = 0.01
+# Of clusters, from which on where they lie is asked.
+_RELIABLE = 0.5
 # Of the deviation of the witnesses and of the change, in the width of the interval.
 _OF_DEVIATION = 0.3
 _OF_CHANGE = 0.3
@@ -94,17 +103,21 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
-        purity, agreement = None, None
+        purity, agreement, between = None, None, 0.0
         if evidence.has_features:
-            rows, probabilities = evidence.structure.source_rows, evidence.source.probabilities
-            purity = chance_corrected_purity(rows, probabilities, evidence.source_labels)
+            rows, labels = evidence.structure.source_rows, evidence.source_labels
+            clusters = fit_clusters(rows, evidence.source.probabilities)
+            purity = chance_corrected_purity(rows, clusters, labels)
             agreement = agreement_estimate(evidence, self)
+            if self.cluster_reliability(purity) >= _RELIABLE:
+                between = newly_between_classes(evidence, clusters)
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
             novelty=evidence.structure.novelty if evidence.has_features else 0.0,
             cluster_agreement=agreement,
             cluster_purity=purity,
+            between_classes=between,
         )
 
     def concluded(self, evidence: ShiftEvidence, seen: Witnesses) -> Diagnosis:
@@ -118,7 +131,8 @@ class Combined(TrustRule, AccuracyEstimator):
         if seen.cluster_agreement is None:
             assert seen.optimal_transport is not None
             support += changed * (seen.optimal_transport - support)
-        structure += changed * (statistics.median(seen.beyond_confidence()) - structure)
+        of_shifted = min(changed / max(evidence.structure.shifted.share, _LEAST_SHARE), 1.0)
+        structure += of_shifted * (statistics.median(seen.beyond_confidence()) - structure)
         return self._between(evidence, seen, structure, support)
 
     def _between(self, evidence: ShiftEvidence, seen: Witnesses, structure: float, support: float) -> Diagnosis:
@@ -150,11 +164,22 @@ class Combined(TrustRule, AccuracyEstimator):
         return replace(found, before_adaptation=before.accuracy).moved_to(expected)
 
 
-def chance_corrected_purity(rows: UnitRows, probabilities: Tensor, labels: Tensor) -> float:
+def chance_corrected_purity(rows: UnitRows, clusters: Clusters, labels: Tensor) -> float:
     """How often clusters of labelled rows hold the true class, 0 for no better than the most frequent one."""
     chance = float(labels.bincount().max()) / len(labels)
     if chance == 1:
         return 0.0
-    clusters = fit_clusters(rows, probabilities)
     right = float((clusters.nearest(rows.directions) == labels).double().mean())
     return (right - chance) / (1 - chance)
+
+
+def newly_between_classes(evidence: ShiftEvidence, source_clusters: Clusters) -> float:
+    """Share of target rows in clusters between classes, beyond that of the source: classes may be alike there too."""
+    source, target = evidence.structure.source_rows, evidence.structure.target_rows
+    classes = class_centroids(source, evidence.source_labels)
+    target_clusters = fit_clusters(target, evidence.target.probabilities)
+    found, usual = (
+        share_between_classes(rows, clusters, classes)
+        for rows, clusters in ((target, target_clusters), (source, source_clusters))
+    )
+    return max(found - usual, 0.0)

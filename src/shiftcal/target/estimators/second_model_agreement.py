@@ -56,7 +56,7 @@ def agreement_lost(evidence: ShiftEvidence, model: ClassifierMixin, most_rows: i
     # Folds and samples of trees go by row numbers: in this order they are the same, whichever order rows come in.
     order = content_order(parts[0][chosen[0]], evidence.source_labels[chosen[0]])
     chosen[0] = chosen[0][order]
-    if not evidence.has_training_rows:
+    if evidence.training is None:
         chosen[1] = chosen[0]
     source, held_out, target = (part[rows] for part, rows in zip(parts, chosen, strict=True))
     labels = evidence.source_labels[chosen[0]].numpy()
@@ -64,11 +64,11 @@ def agreement_lost(evidence: ShiftEvidence, model: ClassifierMixin, most_rows: i
     if len(labels) - counts.max() < 2 * _NUM_FOLDS or _FEWEST_ROWS * (counts > 0).sum() > len(labels):
         # There is nothing to learn for a second model.
         return 0.0
-    if evidence.has_training_rows:
-        own = model.fit(source, labels).predict(held_out)
-    else:
+    if evidence.training is None:
         own = cross_val_predict(model, source, labels, cv=KFold(_NUM_FOLDS, shuffle=True, random_state=0))
         model.fit(source, labels)
+    else:
+        own = model.fit(source, labels).predict(held_out)
     said, said_of_target = (
         rows.predicted[which].numpy()
         for rows, which in ((evidence.held_out, chosen[1]), (evidence.target, chosen[2]))
