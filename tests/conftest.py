@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
+    from tests.processes import Programs
     from torch import nn
 
     from shiftcal.data.batches import ShiftProblem
@@ -24,6 +26,18 @@ settings.register_profile(
     "tests", max_examples=int(os.environ.get("FUZZ_CASES", "20")), deadline=None, derandomize=True
 )
 settings.load_profile("tests")
+
+
+class _OneServer(LoadFileScheduling):
+    """Files to workers; those whose tests start processes all to one, which has a server for them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "processes" if file.endswith("processes.py") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _OneServer:
+    return _OneServer(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -77,17 +91,8 @@ EstimateQuickly = Callable[[pytest.MonkeyPatch], None]
 
 @pytest.fixture(scope="session")
 def estimate_quickly() -> EstimateQuickly:
-    """Makes the accuracy on a target that of the mean confidence, and domains not to be told apart.
-
-    For tests that ask something else: the whole estimate takes ten times as long as training one of their networks.
-    """
-
-    from shiftcal.target.estimators.combined import Combined
-    from shiftcal.target.estimators.mean_confidence import MeanConfidence
-
-    def patch_estimate(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(Combined, "diagnose", lambda _, evidence: MeanConfidence().diagnose(evidence))
-        patch.setattr("shiftcal.target.structure.fit_domain_classifier", lambda *_: None)
+    """See there."""
+    from tests.problems import estimate_quickly as patch_estimate
 
     return patch_estimate
 
@@ -103,10 +108,16 @@ def quick_estimate(estimate_quickly: EstimateQuickly) -> Iterator[None]:
 @pytest.fixture
 def coarse_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole estimate with a small forest and one penalty, where tests ask what holds of any."""
-    from sklearn.ensemble import RandomForestClassifier
+    from tests.problems import estimate_coarsely
 
-    monkeypatch.setattr(
-        "shiftcal.target.estimators.second_model_agreement.RandomForestClassifier",
-        lambda _, **options: RandomForestClassifier(4, **options),
-    )
-    monkeypatch.setattr("shiftcal.target.domain_classifier._INVERSE_PENALTIES", (0.1,))
+    estimate_coarsely(monkeypatch)
+
+
+@pytest.fixture
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """Starts processes; see tests/processes.py."""
+    from tests.processes import Programs
+
+    started = Programs(tmp_path_factory.mktemp("programs"))
+    yield started
+    started.kill_all()

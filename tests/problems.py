@@ -1,11 +1,15 @@
-"""Small problems that tests of several layers share."""
+"""Small problems, and less of what takes most of the time of a small run, for tests of several layers."""
 
 import numpy as np
+import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
+from shiftcal.target.estimators.combined import Combined
+from shiftcal.target.estimators.mean_confidence import MeanConfidence
 
 
 def gaussian_problem(num_rows: int = 120, *, shift: float = 1.0, seed: int = 0) -> ShiftProblem:
@@ -32,3 +36,26 @@ def image_problem(num_rows: int = 48, *, size: int = 8) -> ShiftProblem:
         LabelledDomain("source", ArrayInputs(torch.from_numpy(source)), labels, (0, 1)),
         UnlabelledDomain("target", ArrayInputs(torch.from_numpy(target))),
     )
+
+
+def estimate_quickly(patch: pytest.MonkeyPatch) -> None:
+    """Make the accuracy on a target that of the mean confidence, and domains not to be told apart.
+
+    For tests that ask something else: the whole estimate takes ten times as long as training one of their networks.
+    """
+    patch.setattr(Combined, "diagnose", lambda _, evidence: MeanConfidence().diagnose(evidence))
+    patch.setattr("shiftcal.target.structure.fit_domain_classifier", lambda *_: None)
+
+
+def estimate_coarsely(patch: pytest.MonkeyPatch) -> None:
+    """Let the second model of the whole estimate be a small forest, and try one penalty in place of four."""
+    patch.setattr(
+        "shiftcal.target.estimators.second_model_agreement.RandomForestClassifier",
+        lambda _, **options: RandomForestClassifier(4, **options),
+    )
+    patch.setattr("shiftcal.target.domain_classifier._INVERSE_PENALTIES", (0.1,))
+
+
+def draw_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Leave the figures of reports empty: drawing takes most of the time of a small run, and has tests of its own."""
+    patch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")

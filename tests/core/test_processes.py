@@ -1,40 +1,36 @@
 """Real processes, joined by files: what they work out together is what one alone does."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.processes import Programs
 
 from shiftcal.core.processes import whole_batch
 from shiftcal.functional.class_confusion import class_confusion_loss
 
 # Each process holds four of eight rows; as in training, gradients are averaged over the processes.
 PROGRAM = """
-import os, sys, torch, torch.distributed as processes
+import torch.distributed as processes
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.core.processes import whole_batch
-folder, other = sys.argv[1], os.fork()
-rank = 0 if other else 1
 processes.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
 rows, scale = torch.load(f"{folder}/rows.pt"), torch.ones(3, requires_grad=True)
 loss = class_confusion_loss(whole_batch(scale * rows[4 * rank : 4 * rank + 4]), 1.0)
 loss.backward()
 torch.save((loss.detach(), scale.grad), f"{folder}/{rank}.pt")
 processes.destroy_process_group()
-if other:
-    assert os.waitpid(other, 0)[1] == 0
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_loss_of_the_whole_batch_has_the_value_and_gradient_of_one_process(tmp_path: Path) -> None:
+def test_a_loss_of_the_whole_batch_has_the_value_and_gradient_of_one_process(
+    programs: Programs, tmp_path: Path
+) -> None:
     rows = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
     torch.save(rows, tmp_path / "rows.pt")
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
+    programs.finish(*[programs.start(PROGRAM, folder=str(tmp_path), rank=rank) for rank in range(2)])
 
     scale = torch.ones(3, requires_grad=True)
     loss = class_confusion_loss(whole_batch(scale * rows), 1.0)
