@@ -105,12 +105,14 @@ def quick_estimate(estimate_quickly: EstimateQuickly) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def coarse_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole estimate with a small forest and one penalty, where tests ask what holds of any."""
+@pytest.fixture(scope="module")
+def coarse_estimate() -> Iterator[None]:
+    """For all of a file: the whole estimate with a small forest and one penalty, where tests ask what holds of any."""
     from tests.problems import estimate_coarsely
 
-    estimate_coarsely(monkeypatch)
+    with pytest.MonkeyPatch.context() as patch:
+        estimate_coarsely(patch)
+        yield
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from shiftcal.methods import METHODS
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 class NamelessInputs(ArrayInputs):
     """Rows of a target whose names, in which folders write the classes, nobody may ask for."""
