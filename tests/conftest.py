@@ -6,6 +6,7 @@ well, which runs none and has no use for torch.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
@@ -26,6 +27,11 @@ settings.register_profile(
     "tests", max_examples=int(os.environ.get("FUZZ_CASES", "20")), deadline=None, derandomize=True
 )
 settings.load_profile("tests")
+
+
+def pytest_collection_finish() -> None:
+    # What was imported stays: collections of garbage during the tests need not go through all of it again.
+    gc.freeze()
 
 
 class _OneServer(LoadFileScheduling):
@@ -107,7 +113,7 @@ def quick_estimate(estimate_quickly: EstimateQuickly) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def coarse_estimate() -> Iterator[None]:
-    """For all of a file: the whole estimate with a small forest and one penalty, where tests ask what holds of any."""
+    """The whole estimate with a small forest and one penalty, where tests of a file ask what holds of any."""
     from tests.problems import estimate_coarsely
 
     with pytest.MonkeyPatch.context() as patch:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from tests.processes import Programs, server
 
+from shiftcal.core.errors import ProcessLostError
 from shiftcal.core.folder_lock import folder_lock
 from shiftcal.runs.comparison import ComparisonPlan, find_cells, parse_contenders, run_comparison
 from shiftcal.runs.engines import LocalProcesses
@@ -184,12 +185,23 @@ def wait_for_epoch(history: Path, epoch: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture
+def _forked_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of processes that import everything again."""
+    monkeypatch.setattr("shiftcal.runs.engines.multiprocessing", SimpleNamespace(get_context=lambda _: server()))
+
+
+@pytest.mark.usefixtures("_forked_engine")
+def test_a_lost_process_of_an_engine_is_said() -> None:
+    assert list(LocalProcesses().results(abs, [-1, 2])) == [1, 2]
+    with pytest.raises(ProcessLostError, match="the same command goes on"):
+        list(LocalProcesses(2).results(signal.raise_signal, [signal.SIGKILL, signal.SIGKILL]))
+
+
+@pytest.mark.usefixtures("_forked_engine")
 def test_a_comparison_by_two_processes_has_the_numbers_of_one(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Instead of processes that import everything again.
-    forked = SimpleNamespace(get_context=lambda _: server())
-    monkeypatch.setattr("shiftcal.runs.engines.multiprocessing", forked)
     monkeypatch.setattr("shiftcal.runs.comparison.tables.write_report", lambda *_, **__: None)
     data = tmp_path / "data.npz"
     plan = ComparisonPlan(

@@ -80,7 +80,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory, make_run: Callable[..., Ru
         title=" ".join(ATTACKS),
         table=comparison_table([Cell(attack, attack, 0, {"accuracy": 0.5}) for attack in ATTACKS]),
     )
-    write_report([make_run(num_inputs=300, num_classes=65, classes=names, image_side=96)], paths["one"], title="One")
+    write_report([make_run(num_inputs=200, num_classes=65, classes=names, image_side=32)], paths["one"], title="One")
     write_report(several, paths["several"], title="y" * 300, table=comparison_table(cells))
     return paths
 
@@ -141,7 +141,7 @@ def test_the_content_policy_stops_what_would_get_through(
 def test_dark_readers_get_a_dark_page_with_white_figures(browser: Any, reports: dict[str, Path]) -> None:
     colours = {}
     for scheme in ("light", "dark"):
-        show(browser, reports["one"], 1280, scheme)
+        show(browser, reports["several"], 1280, scheme)
         page, figure = (
             browser.find_element("css selector", selector).value_of_css_property("background-color")
             for selector in ("body", ".figures figure")
