@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from tests.processes import Programs
@@ -34,7 +34,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class _OneServer(LoadFileScheduling):
+class _OneServer(LoadFileScheduling):  # type: ignore[misc]
     """Files to workers; those whose tests start processes all to one, which has a server for them."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -93,8 +93,7 @@ def show(browser: Any, path: Path, width: int, scheme: str = "light") -> None:
     browser.get(path.as_uri())
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("name", ["one", "several"])
+@pytest.mark.parametrize(("name", "width"), [("one", 1280), ("one", 400), ("several", 400)])
 def test_nothing_is_broken_fetched_or_too_wide(browser: Any, reports: dict[str, Path], name: str, width: int) -> None:
     show(browser, reports[name], width)
     browser.execute_script("document.querySelectorAll('details').forEach(box => box.open = true)")

@@ -32,6 +32,7 @@ def test_without_a_shift_it_is_the_accuracy(name: str, make_rows: Make, make_evi
     assert found.verdict()
 
 
+@pytest.mark.usefixtures("coarse_estimate")
 @EACH
 def test_it_works_without_features_or_says_what_to_do(name: str, make_rows: Make, make_evidence: Make) -> None:
     target, _ = make_rows(100, seed=1)
