@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 EXTRAS := demo,vision,tables,backbones,onnx,dev
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
+# Tests are compiled with their assertions taken apart, which takes a third of collecting them: once is enough.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test setup lock setup-locked audit lint types unit fuzz crash soak bench format clean
 

@@ -1,24 +1,26 @@
-"""Small problems that tests of several layers share."""
+"""Fixtures that tests of several layers share.
 
+What they need is imported by them, not here: this file is read by the process that hands out tests to the others as
+well, which runs none and has no use for torch.
+"""
+
+from __future__ import annotations
+
+import gc
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import settings
-from torch import nn
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from shiftcal.core.vision_guard import import_timm
-from shiftcal.data.batches import ShiftProblem
-from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
-from shiftcal.data.inputs import ArrayInputs
-from shiftcal.target.estimators.combined import Combined
-from shiftcal.target.estimators.mean_confidence import MeanConfidence
+if TYPE_CHECKING:
+    from tests.processes import Programs
+    from torch import nn
 
-# The networks of the tests are too small to gain from threads, and test processes that run side by side lose by them.
-torch.set_num_threads(1)
+    from shiftcal.data.batches import ShiftProblem
 
 # Properties are tried on a few examples, the same ones each time; `make fuzz` tries many.
 settings.register_profile(
@@ -27,44 +29,49 @@ settings.register_profile(
 settings.load_profile("tests")
 
 
-def gaussian_problem(num_rows: int = 120, *, shift: float = 1.0, seed: int = 0) -> ShiftProblem:
-    """Three Gaussian classes in four dimensions; the target is moved by `shift` along every axis."""
-    generator = np.random.default_rng(seed)
-    centres = 3 * np.eye(3, 4)
-    labels = np.arange(num_rows, dtype=np.int64) % 3
-    source = centres[labels] + generator.normal(size=(num_rows, 4))
-    target = centres[labels] + generator.normal(size=(num_rows, 4)) + shift
-    return ShiftProblem(
-        LabelledDomain("source", ArrayInputs(torch.from_numpy(source).float()), labels, ("a", "b", "c")),
-        UnlabelledDomain("target", ArrayInputs(torch.from_numpy(target).float())),
-    )
+def pytest_collection_finish() -> None:
+    # What was imported stays: collections of garbage during the tests need not go through all of it again.
+    gc.freeze()
 
 
-def image_problem(num_rows: int = 48, *, size: int = 8) -> ShiftProblem:
-    """Two classes of bright and dark noise; the target has less contrast."""
-    generator = np.random.default_rng(0)
-    labels = np.arange(num_rows, dtype=np.int64) % 2
-    level = 60 + 120 * labels[:, None, None, None]
-    source = (level + generator.integers(-40, 40, (num_rows, 1, size, size))).astype(np.uint8)
-    target = (source // 2 + 60).astype(np.uint8)
-    return ShiftProblem(
-        LabelledDomain("source", ArrayInputs(torch.from_numpy(source)), labels, (0, 1)),
-        UnlabelledDomain("target", ArrayInputs(torch.from_numpy(target))),
-    )
+class _OneServer(LoadFileScheduling):  # type: ignore[misc]
+    """Files to workers; those whose tests start processes all to one, which has a server for them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "processes" if file.endswith("processes.py") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _OneServer:
+    return _OneServer(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """The networks of the tests are too small to gain from threads, and processes side by side lose by them."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def features() -> ShiftProblem:
+    from tests.problems import gaussian_problem
+
     return gaussian_problem()
 
 
 @pytest.fixture(scope="session")
 def images() -> ShiftProblem:
+    from tests.problems import image_problem
+
     return image_problem()
 
 
 @pytest.fixture(scope="session")
 def many_images() -> ShiftProblem:
+    from tests.problems import image_problem
+
     return image_problem(120)
 
 
@@ -73,6 +80,10 @@ def tiny_transformer() -> nn.Module:
     """A vision transformer of timm for the images above, with the same weights each time."""
     if importlib.util.find_spec("timm") is None:
         pytest.skip("timm is not installed")
+    import torch
+
+    from shiftcal.core.vision_guard import import_timm
+
     with torch.random.fork_rng():
         torch.manual_seed(0)
         transformer: nn.Module = import_timm().models.vision_transformer.VisionTransformer(
@@ -86,14 +97,8 @@ EstimateQuickly = Callable[[pytest.MonkeyPatch], None]
 
 @pytest.fixture(scope="session")
 def estimate_quickly() -> EstimateQuickly:
-    """Makes the accuracy on a target that of the mean confidence, and domains not to be told apart.
-
-    For tests that ask something else: the whole estimate takes ten times as long as training one of their networks.
-    """
-
-    def patch_estimate(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(Combined, "diagnose", lambda _, evidence: MeanConfidence().diagnose(evidence))
-        patch.setattr("shiftcal.target.structure.fit_domain_classifier", lambda *_: None)
+    """See there."""
+    from tests.problems import estimate_quickly as patch_estimate
 
     return patch_estimate
 
@@ -104,3 +109,23 @@ def quick_estimate(estimate_quickly: EstimateQuickly) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         estimate_quickly(patch)
         yield
+
+
+@pytest.fixture(scope="module")
+def coarse_estimate() -> Iterator[None]:
+    """The whole estimate with a small forest and one penalty, where tests of a file ask what holds of any."""
+    from tests.problems import estimate_coarsely
+
+    with pytest.MonkeyPatch.context() as patch:
+        estimate_coarsely(patch)
+        yield
+
+
+@pytest.fixture
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """Starts processes; see tests/processes.py."""
+    from tests.processes import Programs
+
+    started = Programs(tmp_path_factory.mktemp("programs"))
+    yield started
+    started.kill_all()

@@ -13,6 +13,8 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.inputs import ArrayInputs, Inputs
 from shiftcal.methods.base import Outputs
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 def outputs(num_rows: int, num_classes: int, *, scale: float = 3.0, moved: float = 0.0, seed: int = 0) -> Outputs:
     generator = torch.Generator().manual_seed(seed)

@@ -8,6 +8,7 @@ from shiftcal.core.errors import UnknownNameError
 from shiftcal.methods.base import Outputs
 from shiftcal.target.rule import TrustRule
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 CLASSES, DIM = 3, 6
 
 

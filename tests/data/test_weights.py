@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tests.conftest import gaussian_problem
+from tests.problems import gaussian_problem
 
 from shiftcal.core.errors import InvalidInputError, UnknownNameError
 from shiftcal.data.batches import BatchPlan, ShiftProblem, _EpochBatches

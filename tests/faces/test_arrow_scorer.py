@@ -12,6 +12,7 @@ from shiftcal import AdaptiveClassifier, arrow_scorer
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.arrow_scorer import ArrowScorer
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 GENERATOR = np.random.default_rng(0)
 LABELS = np.array(["no", "yes"])[np.arange(60) % 2]
 NUMBERS = GENERATOR.normal(size=(60, 3)).astype(np.float32) + (LABELS == "yes")[:, None]

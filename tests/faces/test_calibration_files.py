@@ -12,6 +12,7 @@ from shiftcal import ShiftCalibrator
 from shiftcal.core.array_reading import open_own_file, write_own_file
 from shiftcal.core.errors import InvalidInputError
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 GENERATOR = np.random.default_rng(0)
 LABELS = np.arange(60) % 3
 ROWS = 3 * np.eye(3, 5)[LABELS] + GENERATOR.normal(size=(60, 5))

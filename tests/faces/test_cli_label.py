@@ -9,6 +9,7 @@ import pytest
 
 from shiftcal.faces.cli import COMMANDS, labelling, main
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 Capture = pytest.CaptureFixture[str]
 fitted_plan = labelling._plan
 plans: dict[int, Any] = {}

@@ -12,6 +12,7 @@ from shiftcal.faces.monitor import Monitor
 from shiftcal.target.diagnosis import Diagnosis, PriorShift
 from shiftcal.target.performance import Estimate
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 Capture = pytest.CaptureFixture[str]
 COMMAND = ["monitor", "--reference", "reference.csv", "--label", "paid"]
 

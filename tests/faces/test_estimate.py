@@ -11,6 +11,7 @@ from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.cli import main
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 Data = tuple[np.ndarray, np.ndarray]
 
 

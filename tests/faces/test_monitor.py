@@ -11,6 +11,8 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.prediction_columns import TableModel, table_roles
 from shiftcal.target.batch_status import BatchStatus
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 def rows(num_rows: int, seed: int, moved: float = 0.0) -> pd.DataFrame:
     """A table with a model's probability: the nearer to the boundary, the less sure and the less often right."""

@@ -18,6 +18,7 @@ from shiftcal.data.catalog.roots import data_roots
 from shiftcal.faces.cli import main
 from shiftcal.runs.folder import RunFolder
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 Capture = pytest.CaptureFixture[str]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.problems import estimate_coarsely, estimate_quickly
 from torch import nn
 
 from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
@@ -25,11 +26,10 @@ pytestmark = pytest.mark.parametrize("name", METHODS, scope="module")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _estimate(name: str, estimate_quickly: Callable[[pytest.MonkeyPatch], None]) -> Iterator[None]:
-    """The whole estimate only for methods that label by it."""
+def _estimate(name: str) -> Iterator[None]:
+    """A whole estimate only for methods that label by it."""
     with pytest.MonkeyPatch.context() as patch:
-        if not METHODS[name].judges_apart:
-            estimate_quickly(patch)
+        (estimate_coarsely if METHODS[name].judges_apart else estimate_quickly)(patch)
         yield
 
 
@@ -92,7 +92,7 @@ def test_it_stands_in_the_file_of_its_name_and_names_its_source(name: str) -> No
 def test_it_trains_on_images_and_a_prediction_does_not_depend_on_the_other_rows(
     name: str, recipe: Callable[..., Recipe], images: ShiftProblem
 ) -> None:
-    model = fit_model(images, recipe())
+    model = fit_model(images, recipe(epochs=1))
     values = images.source.inputs.fetch(np.arange(len(images.source), dtype=np.int64))
     together = model.predict(ArrayInputs(values)).logits
     assert torch.isfinite(together).all()
@@ -125,7 +125,7 @@ def test_it_takes_a_missing_target_or_says_so(
         with pytest.raises(InvalidInputError, match="X_target"):
             fit_model(problem, recipe())
     else:
-        outputs = fit_model(problem, recipe()).predict(problem.source.inputs)
+        outputs = fit_model(problem, recipe(epochs=1)).predict(problem.source.inputs)
         assert torch.equal(outputs.density_ratio, torch.ones(len(problem.source)))
 
 

@@ -22,6 +22,8 @@ from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 def step_of_task(method: DistributionallyRobustSemiSupervised, network: SelfTrainingNetwork, batch: Batch) -> Update:
     ratio, task = method.training_step(network, batch)

@@ -14,6 +14,7 @@ from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 ViewOf = Any
 Put = Any
 

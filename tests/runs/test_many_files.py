@@ -13,6 +13,8 @@ from shiftcal.faces.cli import main
 from shiftcal.runs.engines import LocalProcesses
 from shiftcal.runs.many_files import RECORD, DoneFile, for_each_file
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 def shout(calls: list[str], path: Path, out: Path) -> int:
     text = path.read_text()

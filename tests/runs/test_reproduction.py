@@ -42,6 +42,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{tmp_path / 'a.npz'}->{tmp_path / 'b.npz'}"
 
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 SHORT = ("epochs=2", "epoch_steps=3", "batch_size=16", "validation_fraction=0.4")
 
 

@@ -29,6 +29,8 @@ from shiftcal.training.fitted_model import FittedModel, source_split
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import Trainer
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Harmful(SourceOnly):

@@ -22,6 +22,8 @@ from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import Predict
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 class Halves(nn.Module):
     """Mean of the left and of the right half, times a weight; how many pictures were looked at."""

@@ -1,26 +1,22 @@
-"""Real processes: two against one, on one node and on two, one that is lost, and a kill.
-
-But for those of torchrun they are forked from a server that has imported everything once: imports would take most of
-their time.
-"""
+"""Real processes: two against one, on one node and on two, one that is lost, and a kill."""
 
 import json
-import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from multiprocessing.context import ForkServerContext
+from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.processes import Programs, server
 
+from shiftcal.core.errors import ProcessLostError
 from shiftcal.core.folder_lock import folder_lock
 from shiftcal.runs.comparison import ComparisonPlan, find_cells, parse_contenders, run_comparison
 from shiftcal.runs.engines import LocalProcesses
@@ -31,32 +27,30 @@ from shiftcal.training.checkpoint import load_checkpoint
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
-# What a process runs; `environment`, `said` (a file for stderr) and `arguments` are given.
-PROGRAM = """
-import os, sys, warnings
-import torch
+COMMAND = """
+import warnings
+import pytest
 from shiftcal.faces.cli import main
+from tests.problems import draw_nothing, estimate_coarsely, estimate_quickly
+for less in (draw_nothing, estimate_quickly if quickly else estimate_coarsely):
+    less(pytest.MonkeyPatch())
 os.environ.update(environment)
-os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 2)
 warnings.simplefilter("error", UserWarning)
-torch.set_num_threads(1)
 sys.exit(main(arguments))
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["shiftcal.runs.experiment", "shiftcal.runs.comparison", "lightning_fabric"])
-    return context
+# What torchrun does on each node, but that the processes it starts are forked from it.
+TORCHRUN = """
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+config = LaunchConfig(2, 2, 1, run_id="test", rdzv_backend="c10d", rdzv_endpoint=endpoint, start_method="fork")
+elastic_launch(config, exec)(command, {"sys": sys, "os": os, **given})
+"""
 
 
 class Start:
     """Starts `shiftcal fit` in processes."""
 
-    def __init__(self, server: ForkServerContext, place: Path) -> None:
-        self.server, self.place = server, place
-        self.started: list[BaseProcess] = []
+    def __init__(self, programs: Programs, place: Path) -> None:
+        self.programs, self.place = programs, place
 
     def arguments(self, out: str, *options: str) -> list[str]:
         data = self.place / "data.npz"
@@ -64,15 +58,15 @@ class Start:
         return ["fit", *specs, "--set", "batch_size=32", "--set", "checkpoint_seconds=0", *options]
 
     def fit(self, out: str, *options: str, **environment: str) -> BaseProcess:
-        given = {
+        return self.programs.start(COMMAND, **self.given(environment, out, *options))
+
+    def given(self, environment: Mapping[str, str], out: str, *options: str) -> dict[str, Any]:
+        """For the command; the estimate is the whole one where the method labels by it."""
+        return {
             "environment": environment,
-            "said": str(self.said(len(self.started))),
             "arguments": self.arguments(out, *options),
+            "quickly": "adapted" not in options,
         }
-        process = self.server.Process(target=exec, args=(PROGRAM, given))
-        process.start()
-        self.started.append(process)
-        return process
 
     def ranks(self, out: str, *options: str) -> list[BaseProcess]:
         """Two processes as torchrun starts them, without what torchrun does about those that end."""
@@ -80,8 +74,8 @@ class Start:
         sizes = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
         return [self.fit(out, *options, **place, **sizes, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
 
-    def said(self, number: int) -> Path:
-        return self.place / f"process {number}"
+    def finish(self, *processes: BaseProcess) -> None:
+        self.programs.finish(*processes)
 
 
 def free_port() -> int:
@@ -92,35 +86,25 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def start(server: ForkServerContext, tmp_path: Path) -> Iterator[Start]:
-    """A starter beside data; what still runs at the end is killed."""
+def start(programs: Programs, tmp_path: Path) -> Start:
+    """A starter beside data."""
     generator = np.random.default_rng(0)
     labels = np.arange(200) % 4
     source = 2 * np.eye(4, 6)[labels] + generator.normal(size=(200, 6))
     target = (source + 0.7).astype(np.float32)
     np.savez(tmp_path / "data.npz", s_x=source.astype(np.float32), s_y=labels, t_x=target, t_y=labels)
-    starter = Start(server, tmp_path)
-    yield starter
-    for process in starter.started:
-        process.kill()
-        process.join()
-
-
-def finish(start: Start, *processes: BaseProcess) -> None:
-    for process in processes:
-        process.join(timeout=200)
-        assert process.exitcode == 0, start.said(start.started.index(process)).read_text()
+    return Start(programs, tmp_path)
 
 
 def test_two_processes_give_the_metrics_of_one(start: Start, tmp_path: Path) -> None:
     """A ratio, self-training, a calibrator, and a reference that is trained by the same processes."""
-    options = ("--set", "epochs=5", "--learning-curve", "--method", "adapted")
-    finish(start, start.fit("one", *options), *start.ranks("two", *options))
-    finish(start, *start.ranks("parts", *options, "--set", "strategy=fsdp"))
+    options = ("--set", "epochs=3", "--learning-curve", "--method", "adapted")
+    start.finish(start.fit("one", *options), *start.ranks("two", *options))
+    start.finish(*start.ranks("parts", *options, "--set", "strategy=fsdp"))
     for other in ("two", "parts"):
         check_same_metrics(tmp_path, "one", other)
         curves = [RunFolder(tmp_path / name).read_learning_curve() for name in ("one", other)]
-        assert [row["epoch"] for row in curves[0]] == [1, 2, 3, 4, 5]
+        assert [row["epoch"] for row in curves[0]] == [1, 2, 3]
         assert curves[1] == [pytest.approx(row, abs=1e-4) for row in curves[0]]
     whole, alike = (
         load_checkpoint(tmp_path / name / "checkpoint.pt")["model"]["network"] for name in ("one", "parts")
@@ -131,15 +115,10 @@ def test_two_processes_give_the_metrics_of_one(start: Start, tmp_path: Path) -> 
 def test_two_nodes_of_torchrun_give_the_metrics_of_one_process(start: Start, tmp_path: Path) -> None:
     options = ("--set", "epochs=2", "--method", "source-only")
     alone = start.fit("one", *options)
-    meeting = f"--rdzv-backend=c10d --rdzv-id=test --rdzv-endpoint=127.0.0.1:{free_port()}".split()
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
-    command = [*torchrun, "-m", "shiftcal", *start.arguments("nodes", *options)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
-    nodes = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    for node in nodes:
-        _, said = node.communicate(timeout=200)
-        assert node.returncode == 0, said
-    finish(start, alone)
+    given = {"command": COMMAND, "given": start.given({}, "nodes", *options)}
+    endpoint = f"127.0.0.1:{free_port()}"
+    nodes = [start.programs.start(TORCHRUN, endpoint=endpoint, **given) for _ in range(2)]
+    start.finish(*nodes, alone)
     check_same_metrics(tmp_path, "one", "nodes")
 
 
@@ -167,7 +146,7 @@ def test_a_lost_process_ends_the_others_and_the_run_can_be_resumed(
     processes[1 - lost].join(timeout=60)
     assert time.monotonic() - started < 30
     assert processes[1 - lost].exitcode == 2
-    said = start.said(1 - lost).read_text()
+    said = start.programs.said(processes[1 - lost])
     assert "has ended, or has not answered for 10 s (process_timeout)" in said
     assert "Traceback" not in said
     assert said.endswith("go on with --resume.\n")
@@ -182,21 +161,21 @@ def test_a_lost_process_ends_the_others_and_the_run_can_be_resumed(
 
 def test_a_killed_run_resumes_to_the_same_result(start: Start, tmp_path: Path) -> None:
     """Ctrl-C is in tests/faces/test_cli.py."""
-    many = ("--set", "epochs=40")
+    many = ("--set", "epochs=20")
     whole, process = start.fit("whole", *many), start.fit("killed", *many)
     killed = tmp_path / "killed"
     wait_for_epoch(killed / "history.jsonl", 3)
     process.kill()
     process.join(timeout=60)
     assert not (killed / "metrics.json").exists()
-    finish(start, whole, start.fit("killed", *many, "--resume"))
+    start.finish(whole, start.fit("killed", *many, "--resume"))
     for name in ("source", "target"):
         expected, got = (
             load_predictions(tmp_path / run_name / "predictions" / f"{name}.npz") for run_name in ("whole", "killed")
         )
         assert np.array_equal(got.probabilities, expected.probabilities)
     epochs = [json.loads(line)["epoch"] for line in (killed / "history.jsonl").read_text().splitlines()]
-    assert epochs == list(range(1, 41))
+    assert epochs == list(range(1, 21))
 
 
 def wait_for_epoch(history: Path, epoch: int) -> None:
@@ -206,19 +185,30 @@ def wait_for_epoch(history: Path, epoch: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture
+def _forked_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of processes that import everything again."""
+    monkeypatch.setattr("shiftcal.runs.engines.multiprocessing", SimpleNamespace(get_context=lambda _: server()))
+
+
+@pytest.mark.usefixtures("_forked_engine")
+def test_a_lost_process_of_an_engine_is_said() -> None:
+    assert list(LocalProcesses().results(abs, [-1, 2])) == [1, 2]
+    with pytest.raises(ProcessLostError, match="the same command goes on"):
+        list(LocalProcesses(2).results(signal.raise_signal, [signal.SIGKILL, signal.SIGKILL]))
+
+
+@pytest.mark.usefixtures("_forked_engine")
 def test_a_comparison_by_two_processes_has_the_numbers_of_one(
-    server: ForkServerContext, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Instead of processes that import everything again.
-    forked = SimpleNamespace(get_context=lambda _: server)
-    monkeypatch.setattr("shiftcal.runs.engines.multiprocessing", forked)
     monkeypatch.setattr("shiftcal.runs.comparison.tables.write_report", lambda *_, **__: None)
     data = tmp_path / "data.npz"
     plan = ComparisonPlan(
         tasks=(Task(f"{data}:s", f"{data}:t"),),
         contenders=parse_contenders("source-only,source-only+temperature,drl[ratio_strength=0.5]"),
         num_seeds=1,
-        settings=("epochs=2",),
+        settings=("epochs=1",),
     )
     for jobs in (1, 2):
         run_comparison(plan, tmp_path / f"by {jobs}", engine=LocalProcesses(jobs), learning_curves=True)

@@ -38,12 +38,18 @@ def launched_fabric(options: TrainingOptions) -> Iterator[Fabric]:
     # Imported by training alone: it takes as long as torch, and what only predicts has no use for it.
     from lightning_fabric import Fabric
 
+    class OwnFabric(Fabric):
+        @staticmethod
+        def _configure_callbacks(callbacks: Any) -> list[Any]:  # noqa: ARG004
+            """None: packages that happen to be installed have no say here, and to look through all takes a while."""
+            return []
+
     joined_already = torch.distributed.is_initialized()
     accelerator, devices = _devices(options.device)
     with warnings.catch_warnings():
         # Fabric advises on settings (worker counts, matmul precision) that are the user's own choice here.
         warnings.simplefilter("ignore")
-        fabric = Fabric(
+        fabric = OwnFabric(
             accelerator=accelerator,
             devices=devices,
             strategy=_strategy(options),

@@ -9,10 +9,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -20,6 +19,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils._pytree import tree_map
 
 from shiftcal.methods.networks.classifiers import Classifier
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 # Blocks with fewer weights are gathered together with what they stand in.
 _FEWEST_WEIGHTS = 1_000_000

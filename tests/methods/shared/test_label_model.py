@@ -8,6 +8,7 @@ from shiftcal.target.clusters import Clusters
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 CLASSES, DIM = 3, 6
 
 

@@ -23,6 +23,7 @@ from shiftcal.training.fitted_model import FittedModel, load_model
 from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 STATISTICS = InputStatistics(torch.zeros(1), torch.ones(1))
 
 

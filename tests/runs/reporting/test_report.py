@@ -162,7 +162,7 @@ def test_small_data_with_empty_bins_and_absent_classes(
 
 
 def test_large_data_stays_small_on_disk(tmp_path: Path, make_run: Callable[..., RunContents]) -> None:
-    report(tmp_path, make_run(num_inputs=100_000, num_classes=20, image_side=224))
+    report(tmp_path, make_run(num_inputs=30_000, num_classes=20, image_side=224))
     assert (tmp_path / "report.html").stat().st_size < 1_000_000
 
 

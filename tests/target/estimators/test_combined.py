@@ -10,6 +10,7 @@ from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity
 from shiftcal.target.evidence import BeforeAdaptation
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
 Make = Any
 
 

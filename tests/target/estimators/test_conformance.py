@@ -26,12 +26,14 @@ def test_it_stands_in_the_file_of_its_name_and_names_its_source(name: str) -> No
 def test_without_a_shift_it_is_the_accuracy(name: str, make_rows: Make, make_evidence: Make) -> None:
     held_out = make_rows(1000, wrong=0.1, least_margin=2.6, seed=3)
     target, labels = make_rows(1000, wrong=0.1, least_margin=2.6, seed=4)
-    found = ESTIMATORS[name]().diagnose(make_evidence(target, held_out=held_out))
+    evidence = make_evidence(target, held_out=held_out)
+    found = ESTIMATORS[name]().diagnose(evidence)
     assert found.accuracy == pytest.approx(float((target.predicted == labels).double().mean()), abs=0.03)
-    assert found.accuracy == ESTIMATORS[name]().estimate(make_evidence(target, held_out=held_out))
+    assert found.accuracy == ESTIMATORS[name]().estimate(evidence)
     assert found.verdict()
 
 
+@pytest.mark.usefixtures("coarse_estimate")
 @EACH
 def test_it_works_without_features_or_says_what_to_do(name: str, make_rows: Make, make_evidence: Make) -> None:
     target, _ = make_rows(100, seed=1)

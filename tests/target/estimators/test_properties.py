@@ -10,6 +10,8 @@ from shiftcal.target.estimators import ESTIMATORS
 from shiftcal.target.evidence import ObservedRows, ShiftEvidence
 from shiftcal.target.rule import TrustRule
 
+pytestmark = pytest.mark.usefixtures("coarse_estimate")
+
 
 def rows(num_rows: int, *, scale: float = 3.0, moved: float = 0.0, seed: int = 0) -> ObservedRows:
     generator = torch.Generator().manual_seed(seed)

@@ -1,14 +1,15 @@
 """Backbones in parts, in two real processes: the same weights as in one, and whole states that go both ways."""
 
-import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
+from tests.processes import Programs
 
 # Each process has four of eight rows; a large backbone, so that its blocks are parts of their own.
 PROGRAM = """
-import copy, sys, types, torch, torch.distributed as processes
+import copy, types, torch.distributed as processes
 from torch import nn
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.training import sharding
@@ -23,7 +24,6 @@ class Backbone(nn.Module):
     def forward(self, inputs):
         return self.layers(inputs)
 
-folder, rank, world = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 processes.init_process_group("gloo", init_method=f"file://{folder}/meeting{world}", rank=rank, world_size=world)
 
 def all_reduce(values, reduce_op):
@@ -68,17 +68,14 @@ processes.destroy_process_group()
 """
 
 
-def test_parts_are_trained_saved_and_loaded_as_a_whole_would_be(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_parts_are_trained_saved_and_loaded_as_a_whole_would_be(programs: Programs, tmp_path: Path) -> None:
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(tmp_path), str(rank), str(world)], stderr=subprocess.PIPE, text=True
-        )
+        programs.start(PROGRAM, folder=str(tmp_path), rank=rank, world=world)
         for world in (1, 2)
         for rank in range(world)
     ]
-    for process in running:
-        _, errors = process.communicate(timeout=200)
-        assert process.returncode == 0, errors
+    programs.finish(*running)
     (whole, _, said), (first, second, said_in_parts) = (torch.load(tmp_path / f"{world}.pt") for world in (1, 2))
     torch.testing.assert_close(first, whole)
     torch.testing.assert_close(second, first, rtol=0, atol=0)
