@@ -1,6 +1,6 @@
 """Fit the constants of the combined estimate, and judge them with whole data sets left out.
 
-    python benchmarks/accuracy_estimates/fit.py    # reads witnesses.csv; writes left_out.csv, table.md and a picture
+    python -m benchmarks.accuracy_estimates.fit    # reads witnesses.csv; writes left_out.csv, table.md and a picture
 
 Each data set (`group`) weighs as much as any other of its kind, each kind as much as any other. Of each data set the
 estimate is made with constants that were fitted to all others, and its interval with the scale that holds 90 % of the

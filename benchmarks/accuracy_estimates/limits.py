@@ -1,6 +1,6 @@
 """What could be reached with the witnesses of the combined estimate, and which episodes carry its error.
 
-    python benchmarks/accuracy_estimates/limits.py    # reads witnesses.csv and left_out.csv; writes limits.md
+    python -m benchmarks.accuracy_estimates.limits    # reads witnesses.csv and left_out.csv; writes limits.md
 
 Beside the combined estimate, as it is left out: gradient boosting with monotone constraints of all witnesses, and of
 what the combined estimate leaves over, both with whole data sets left out; the nearest point between the least and
@@ -14,7 +14,14 @@ import zlib
 
 import numpy as np
 import pandas as pd
-from fit import BEYOND_CONFIDENCE, HERE, MOSTLY_BETWEEN, STRUCTURE, mean_by_kind, weights_of
+from benchmarks.accuracy_estimates.fit import (
+    BEYOND_CONFIDENCE,
+    HERE,
+    MOSTLY_BETWEEN,
+    STRUCTURE,
+    mean_by_kind,
+    weights_of,
+)
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 ESTIMATES = [

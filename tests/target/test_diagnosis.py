@@ -113,3 +113,23 @@ def test_verdicts_say_first_whether_adaptation_was_kept(check: AdaptationCheck, 
     assert words in first
     assert "70.0%" in second
     assert "clusters" in second
+
+
+@pytest.mark.parametrize(
+    ("reliability", "confidence", "expected"),
+    [
+        (0.0, 0.75, 0.75),  # within the interval nothing speaks against it
+        (0.0, 0.95, 0.8),
+        (0.0, 0.2, 0.6),
+        (1.0, 0.75, 0.7),
+        (0.5, 0.95, 0.75),
+    ],
+)
+def test_without_clusters_confidence_is_moved_only_as_far_as_the_interval_asks(
+    reliability: float, confidence: float, expected: float
+) -> None:
+    found = Diagnosis(0.7, confidence, half_width=0.1, cluster_reliability=reliability)
+    assert found.confidence_to_reach == pytest.approx(expected)
+    # What is sure of labels that it gave itself says nothing by that.
+    assert replace(found, before_adaptation=0.6).confidence_to_reach == 0.7
+    assert replace(found, half_width=None).confidence_to_reach == 0.7

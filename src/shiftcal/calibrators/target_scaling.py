@@ -3,12 +3,14 @@
     probabilities = softmax( scale(x) z(x) / T_0 )
     log scale(x)  = tau(x) (v u(x) - log T) - (1 - tau(x)) log T_source
 
-by `shiftcal.target.scaling`. The accuracy is estimated by `shiftcal.target.estimators`. tau(x) = 1 / (1 + R(x)) comes
-from the density ratio of the model. Where it models no shift, R is of a logistic regression of the domain, and tau
-the probability that x is of the part of the target that has shifted (`shiftcal.target.shifted_part`): rows of a mixed
-stream that are as on the source keep the confidence that the source gives them. T_0 is the temperature of the
-source, or 1 where chance could explain what held-out rows show. Predictions stay what the model predicts: only how
-sure they are changes. Without a target there is nothing to scale, and they stay as they are.
+by `shiftcal.target.scaling`. The accuracy is estimated by `shiftcal.target.estimators`; where classes form no
+clusters, confidence moves only as far as the interval of the estimate asks for (`Diagnosis.confidence_to_reach`).
+tau(x) = 1 / (1 + R(x)) comes from the density ratio of the model. Where it models no shift, R is of a logistic
+regression of the domain, and tau the probability that x is of the part of the target that has shifted
+(`shiftcal.target.shifted_part`): rows of a mixed stream that are as on the source keep the confidence that the source
+gives them. T_0 is the temperature of the source, or 1 where chance could explain what held-out rows show. Predictions
+stay what the model predicts: only how sure they are changes. Without a target there is nothing to scale, and they
+stay as they are.
 """
 
 from __future__ import annotations
@@ -69,9 +71,9 @@ class TargetScaling(TrustRule, Calibrator):
             }
             evidence = self._with_ratio(evidence, domains)
         vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.cluster_reliability
-        scaling = fit_scaling(
-            evidence, found.accuracy, vote, keep_source=self.keep_source, by_shifted_rows=domains is not None
-        )
+        wanted = found.confidence_to_reach
+        by_shifted_rows = domains is not None
+        scaling = fit_scaling(evidence, wanted, vote, keep_source=self.keep_source, by_shifted_rows=by_shifted_rows)
         return state | _scaling_state(scaling)
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:

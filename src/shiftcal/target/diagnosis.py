@@ -129,6 +129,22 @@ class Diagnosis:
         return max(low, 0.0), min(high, 1.0)
 
     @property
+    def confidence_to_reach(self) -> float:
+        """The mean confidence on the target that scaling aims at.
+
+        That is the accuracy, as far as the target's own structure speaks for it. Where it does not, an estimate is no
+        better than what a classifier says of itself that is calibrated on the source: its confidence is left alone
+        within the interval, and brought to the nearer end of it from outside.
+        """
+        adapted = self.before_adaptation is not None
+        explained = self.prior_shift is not None and self.prior_shift.explains
+        if self.interval is None or adapted or explained:
+            return self.accuracy
+        low, high = self.interval
+        by_itself = min(max(self.mean_confidence, low), high)
+        return by_itself + self.cluster_reliability * (self.accuracy - by_itself)
+
+    @property
     def is_outside(self) -> bool:
         """Whether so much of the target lies outside of the source that intervals must say so."""
         return self.outside_share >= _MUCH_OUTSIDE or (self.inputs is not None and bool(self.inputs.findings))

@@ -34,6 +34,6 @@ def test_rows_in_another_order(name: str) -> None:
             ObservedRows(2 * rows[:, :3], torch.full((NUM_ROWS,), 0.5, dtype=torch.float64), rows)
             for rows in (source[order], target[target_order])
         )
-        return ESTIMATORS[name]().estimate(ShiftEvidence(own, labels[order], own, labels[order], others))
+        return ESTIMATORS[name]().estimate(ShiftEvidence(own, labels[order], others))
 
     assert estimate(shuffled(0), shuffled(1)) == pytest.approx(estimate(shuffled(2), shuffled(3)), abs=TOLERANCE)
