@@ -1,15 +1,18 @@
 """Small problems, and less of what takes most of the time of a small run, for tests of several layers."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 from sklearn.ensemble import RandomForestClassifier
 
-from shiftcal.data.batches import ShiftProblem
+from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.estimators.mean_confidence import MeanConfidence
+from shiftcal.training.trainer import Trainer
 
 
 def gaussian_problem(num_rows: int = 120, *, shift: float = 1.0, seed: int = 0) -> ShiftProblem:
@@ -59,3 +62,14 @@ def estimate_coarsely(patch: pytest.MonkeyPatch) -> None:
 def draw_nothing(patch: pytest.MonkeyPatch) -> None:
     """Leave the figures of reports empty: drawing takes most of the time of a small run, and has tests of its own."""
     patch.setattr("shiftcal.runs.reporting.figure_sections.as_data_uri", lambda draw, info: "data:,")
+
+
+def stop_training_after(patch: pytest.MonkeyPatch, num_steps: int) -> None:
+    """Pretend that a signal came during the step of that number."""
+    step, numbers = Trainer._step, itertools.count(1)
+
+    def counted(self: Trainer, batch: Batch) -> dict[str, torch.Tensor]:
+        self._interruption.requested = next(numbers) >= num_steps
+        return step(self, batch)
+
+    patch.setattr(Trainer, "_step", counted)

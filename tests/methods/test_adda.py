@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.problems import stop_training_after
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
@@ -109,9 +110,9 @@ def test_it_resumes_exactly_across_the_switch(
     whole = fit_model(features, how)
     assert bool(whole.network.is_adapting)
     for stop_after in (6, 7, 8, 10):
-        answers, checkpoint = iter([False] * (stop_after - 1) + [True] * 100), tmp_path / f"{stop_after}.pt"
+        checkpoint = tmp_path / f"{stop_after}.pt"
         with monkeypatch.context() as patch:
-            patch.setattr("shiftcal.training.trainer.any_process", lambda fabric, flag, own=answers: next(own))
+            stop_training_after(patch, stop_after)
             with pytest.raises(TrainingInterrupted):
                 fit_model(features, how, checkpoint=checkpoint)
         resumed = fit_model(features, how, checkpoint=checkpoint, resume=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.problems import estimate_coarsely, estimate_quickly
+from tests.problems import estimate_coarsely, estimate_quickly, stop_training_after
 from torch import nn
 
 from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
@@ -146,18 +146,6 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(
     resumed = fit_model(problem, averaged, checkpoint=tmp_path / "c.pt", resume=True)
     assert torch.equal(probabilities(resumed, problem), probabilities(model, problem))
     assert without_time(resumed) == without_time(model)
-
-
-def stop_training_after(patch: pytest.MonkeyPatch, num_steps: int) -> None:
-    """Pretend that a signal came during the step of that number."""
-
-    def requested() -> Iterator[bool]:
-        yield from [False] * (num_steps - 1)
-        while True:
-            yield True
-
-    answers = requested()
-    patch.setattr("shiftcal.training.trainer.any_process", lambda fabric, flag: next(answers))
 
 
 def without_time(model: FittedModel) -> list[dict[str, float]]:

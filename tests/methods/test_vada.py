@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.problems import stop_training_after
 from torch import Tensor, nn
 from torch.distributions import Categorical, kl_divergence
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
@@ -105,9 +106,8 @@ def test_refinement_resumes_exactly(features: ShiftProblem, tmp_path: Path, monk
     """Stopped in the middle of the refinement, of which the counter and the teacher must survive."""
     how = Recipe.from_names("vada", method_options={"refine_after": 5}, training={"epochs": 2, "batch_size": 16})
     whole = fit_model(features, how)
-    answers = iter([False] * 7 + [True] * 100)
     with monkeypatch.context() as patch:
-        patch.setattr("shiftcal.training.trainer.any_process", lambda fabric, flag: next(answers))
+        stop_training_after(patch, 8)
         with pytest.raises(TrainingInterrupted):
             fit_model(features, how, checkpoint=tmp_path / "c.pt")
     resumed = fit_model(features, how, checkpoint=tmp_path / "c.pt", resume=True)

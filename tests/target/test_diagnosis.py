@@ -32,6 +32,8 @@ PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
         ({"prior_shift": PRIOR}, "prior", "Other classes are frequent"),
         ({"witnesses": replace(SEEN, novelty=0.6)}, "outside", "60% of the target lies outside"),
         ({"witnesses": replace(SEEN, between_classes=0.7)}, "outside", "70% of the target lies in clusters between"),
+        ({"witnesses": replace(SEEN, dispersion=0.8)}, "outside", "gather around no clusters"),
+        ({"witnesses": replace(SEEN, dispersion=0.7)}, "covariate", "Accuracy to be expected"),
         ({"witnesses": replace(SEEN, domain_auc=None)}, "covariate", "too few source rows were held out"),
         ({"has_held_out": False}, "covariate", "no source rows were held out"),
         ({"before_adaptation": 0.6}, "covariate", "between 60.0%"),

@@ -15,7 +15,9 @@
   held-out rows that are weighted to be like the target say what a confidence means there; outside they can't.
 
 - Between classes: the share of target rows in clusters that have moved from one class of the source towards another
-  (`shiftcal.target.between_classes`). It has no part in the estimate, but no interval is bounded below then.
+  (`shiftcal.target.between_classes`). Dispersion: how much less the target's rows gather around their clusters than
+  the source's around theirs (`shiftcal.target.dispersion`). Neither has a part in the estimate, but where one of them
+  is high, no interval is bounded below.
 
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
@@ -46,6 +48,7 @@ from shiftcal.target.between_classes import class_centroids, share_between_class
 from shiftcal.target.class_priors import find_prior_shift
 from shiftcal.target.clusters import Clusters, UnitRows, fit_clusters
 from shiftcal.target.diagnosis import Diagnosis, Witnesses
+from shiftcal.target.dispersion import dispersion
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
 from shiftcal.target.estimators.base import AccuracyEstimator
@@ -103,14 +106,17 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
-        purity, agreement, between = None, None, 0.0
+        purity, agreement, between, dispersed = None, None, 0.0, 0.5
         if evidence.has_features:
             rows, labels = evidence.structure.source_rows, evidence.source_labels
             clusters = fit_clusters(rows, evidence.source.probabilities)
             purity = chance_corrected_purity(rows, clusters, labels)
             agreement = agreement_estimate(evidence, self)
             if self.cluster_reliability(purity) >= _RELIABLE:
-                between = newly_between_classes(evidence, clusters)
+                target_rows = evidence.structure.target_rows
+                target_clusters = fit_clusters(target_rows, evidence.target.probabilities)
+                between = newly_between_classes(evidence, clusters, target_clusters)
+                dispersed = dispersion(rows, clusters, target_rows, target_clusters)
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
@@ -118,6 +124,7 @@ class Combined(TrustRule, AccuracyEstimator):
             cluster_agreement=agreement,
             cluster_purity=purity,
             between_classes=between,
+            dispersion=dispersed,
         )
 
     def concluded(self, evidence: ShiftEvidence, seen: Witnesses) -> Diagnosis:
@@ -173,11 +180,10 @@ def chance_corrected_purity(rows: UnitRows, clusters: Clusters, labels: Tensor) 
     return (right - chance) / (1 - chance)
 
 
-def newly_between_classes(evidence: ShiftEvidence, source_clusters: Clusters) -> float:
+def newly_between_classes(evidence: ShiftEvidence, source_clusters: Clusters, target_clusters: Clusters) -> float:
     """Share of target rows in clusters between classes, beyond that of the source: classes may be alike there too."""
     source, target = evidence.structure.source_rows, evidence.structure.target_rows
     classes = class_centroids(source, evidence.source_labels)
-    target_clusters = fit_clusters(target, evidence.target.probabilities)
     found, usual = (
         share_between_classes(rows, clusters, classes)
         for rows, clusters in ((target, target_clusters), (source, source_clusters))

@@ -1,0 +1,33 @@
+"""Whether rows of a target gather around their clusters as those of the source do around theirs.
+
+    dispersion = P( cos of a source row with the others of its cluster > cos of a target row with those of its own )
+
+1/2 where clusters are as dense as on the source, however far a shift has brought them; near 1 where there is nothing
+that clusters could be of, as in noise, or in columns that no longer belong to the same rows. Each column may look as
+it did on the source then, and no row need be far from all rows of the source.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, one_hot
+
+from shiftcal.target.clusters import Clusters, UnitRows
+
+
+def dispersion(source: UnitRows, source_clusters: Clusters, target: UnitRows, target_clusters: Clusters) -> float:
+    """An AUC, of rows of either domain in clusters of their own."""
+    of_source = _similarity(source, source_clusters).sort().values
+    of_target = _similarity(target, target_clusters)
+    below, not_above = (torch.searchsorted(of_source, of_target, right=right) for right in (False, True))
+    above = len(of_source) - (below + not_above).double() / 2
+    return float(above.mean() / len(of_source))
+
+
+def _similarity(rows: UnitRows, clusters: Clusters) -> Tensor:
+    """Cosine (N,) of each row with the sum of the others in its cluster: one with itself would say nothing."""
+    own = clusters.nearest(rows.directions)
+    members = one_hot(own, len(clusters.centroids)).to(rows.directions)
+    others = (members.T @ rows.directions)[own] - rows.directions
+    return cosine_similarity(others, rows.directions)
