@@ -77,15 +77,9 @@ def verdict(is_true: bool) -> str:
 def calibration() -> Finding:
     """Figure 2."""
     methods = ("drl", "source-only", "source-only+temperature", "vada")
-    columns, note = ("brier", "ece", "accuracy"), ""
-    try:
-        rows = shared(reproduced("calibration", "calibration-digits"), methods)
-    except NotRunError:
-        rows = shared(rows_of("calibration/ablations.csv", "calibration/results.csv"), methods)
-        columns = ("brier_score", "expected_calibration_error", "accuracy")
-        note = "; Office-31 features, `vada` of an older commit, no record of `shiftcal reproduce calibration` yet"
+    rows, columns = shared(reproduced("calibration"), methods), ("brier", "ece", "accuracy")
     own, *rivals = (value(rows, columns[0], method=method) for method in methods)
-    return Finding(verdict(own < min(rivals)), f"Brier / ECE / accuracy: {listed(rows, columns, methods)}{note}")
+    return Finding(verdict(own < min(rivals)), f"Brier / ECE / accuracy: {listed(rows, columns, methods)}")
 
 
 def caution() -> Finding:
