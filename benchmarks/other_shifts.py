@@ -5,7 +5,8 @@
     SHIFTCAL_DATA=... python -m benchmarks other_shifts --packages FOLDER --out benchmarks/other_shifts/results.csv
 
 Tasks of the group "looked at" were among those on which errors were looked at, with target labels, while the rule was
-being settled. Those of the group "untouched" were chosen after it was, and not looked at when it was changed later.
+being settled. Those of the group "untouched" were chosen after it was, and not looked at when it was changed later; the
+tables were, when confidence was made to stay within the interval of the estimate.
 
 Text: 20 newsgroups (tf-idf, 200 components), four topics; source and target have different newsgroups of each. By
 date: all 20 newsgroups, earlier and later messages; and later messages of the first ten alone.
@@ -104,10 +105,10 @@ def tables(packages: Path) -> Iterator[Shift]:
     yield divided(LOOKED_AT, *known["diamonds"], "carat", "diamonds-cut-by-carat-soft", soft=True)
     yield divided(LOOKED_AT, *known["insurance"], "experience", "insurance-by-experience-soft", soft=True)
     yield divided(LOOKED_AT, *known["visits"], "age", "visits-by-age")
-    yield divided(UNTOUCHED, *known["movies"], "year", "movie-genre-by-year")
-    yield divided(UNTOUCHED, *known["contacts"], "age", "health-by-age")
-    yield divided(UNTOUCHED, *known["contacts"], "linc", "health-by-income-soft", soft=True)
-    yield divided(UNTOUCHED, *known["vietnam"], "lnhhexp", "pharmacy-by-expenses")
+    yield divided(LOOKED_AT, *known["movies"], "year", "movie-genre-by-year")
+    yield divided(LOOKED_AT, *known["contacts"], "age", "health-by-age")
+    yield divided(LOOKED_AT, *known["contacts"], "linc", "health-by-income-soft", soft=True)
+    yield divided(LOOKED_AT, *known["vietnam"], "lnhhexp", "pharmacy-by-expenses")
 
 
 def pictures(path: Path) -> Iterator[Shift]:
