@@ -5,8 +5,8 @@
     SHIFTCAL_DATA=... python -m benchmarks other_shifts --packages FOLDER --out benchmarks/other_shifts/results.csv
 
 Tasks of the group "looked at" were among those on which errors were looked at, with target labels, while the rule was
-being settled. Those of the group "untouched" were chosen after it was, and not looked at when it was changed later; the
-tables were, when confidence was made to stay within the interval of the estimate.
+being settled; the tables when confidence was made to stay within the interval of the estimate. Those of the group
+"untouched" were chosen after it was, and not looked at when it was changed later.
 
 Text: 20 newsgroups (tf-idf, 200 components), four topics; source and target have different newsgroups of each. By
 date: all 20 newsgroups, earlier and later messages; and later messages of the first ten alone.
