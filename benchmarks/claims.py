@@ -114,8 +114,8 @@ CLAIMS = (
         "Fig. 1 b",
         "Pictures with a low ratio are the hard ones",
         found_in.easy_and_hard,
-        "One task of Office-31 pictures, one seed, 120 steps of the last blocks of EfficientNet-Lite0; 50 pictures each. "
-        "The confidence is lower on the first.",
+        "One task of Office-31 pictures, one seed, 120 steps of the last blocks of EfficientNet-Lite0; 50 pictures "
+        "each. The confidence is lower on the first.",
     ),
     Claim(
         "Table 3",
