@@ -1,4 +1,5 @@
 import csv
+import html
 import json
 import os
 import signal
@@ -346,6 +347,23 @@ def test_learning_curves_are_written_and_drawn(capsys: Capture) -> None:
     assert RunFolder(Path("watched")).read_metrics() == RunFolder(Path("run")).read_metrics()
 
 
+class TestEstimate:
+    def test_a_page_of_it(self, capsys: Capture) -> None:
+        printed = succeed("estimate run --data inputs.npy --report expected.html", capsys)
+        assert "report: expected.html" in printed
+        page = Path("expected.html").read_text(encoding="utf-8")
+        verdict = printed.splitlines()[0]
+        assert html.escape(verdict.split(".")[0]) in page
+        assert "Balanced accuracy" in page
+        assert "<img" not in page
+
+    def test_no_page_over_its_own_input(self, capsys: Capture) -> None:
+        before = Path("inputs.npy").read_bytes()
+        assert main(["estimate", "run", "--data", "inputs.npy", "--report", "inputs.npy"]) == 2
+        assert "inputs.npy" in capsys.readouterr().err
+        assert Path("inputs.npy").read_bytes() == before
+
+
 class TestReport:
     def test_of_a_run_is_made_again(self, capsys: Capture) -> None:
         before = Path("run/report.html").read_text(encoding="utf-8")
@@ -398,7 +416,7 @@ class TestJson:
             "run run/config.yaml --out run --resume",
             "predict run --data target.npz --out document.csv",
             "evaluate run --data target.npz",
-            "estimate run --data inputs.npy",
+            "estimate run --data inputs.npy --report expected.html",
             "report run --out document.html",
             "list methods",
             "doctor",

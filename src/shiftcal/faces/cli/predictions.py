@@ -204,13 +204,13 @@ ESTIMATE_JSON = {
     "looked_at": "what structure was looked for in",
     "odd_inputs": "[{...}]: columns that are unlike the source's",
     "witnesses": "what the accuracy was estimated from",
+    "report": "the page; null if none was asked for",
 }
 CALIBRATION_JSON = {
     **ESTIMATE_JSON,
     "notes": "what was guessed of the columns",
     "metrics_by_labels": "{NAME: {METRIC: number}}, as given and calibrated, where the target has labels",
     "predictions": "the file",
-    "report": "the page; null if none was asked for",
 }
 
 
@@ -262,11 +262,13 @@ def declare_estimate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", metavar="SPEC", help=f"rows without labels, with RUN: {SPEC_HELP}")
     _declare_predictions(parser, required=False)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a page of it")
     declare_download(parser)
 
 
 def estimate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal estimate`."""
+    from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.faces.file_calibration import fit_files
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.run_data import load_domain_for
@@ -279,6 +281,11 @@ def estimate_command(arguments: argparse.Namespace) -> Answer:
             "expected either a run and data (shiftcal estimate RUN --data SPEC) or two tables of predictions "
             "(shiftcal estimate --source FILE --target FILE)"
         )
+    if arguments.report is not None:
+        features = (arguments.source_features, arguments.target_features, arguments.data)
+        given = [path for path in (arguments.source, arguments.target) if path is not None]
+        check_not_an_input(arguments.report, [*given, *(file for spec in features for file in files_of_spec(spec))])
+        check_writable_folder(arguments.report.absolute().parent)
     if by_run:
         model = load_model(RunFolder(arguments.run_folder).checkpoint)
         found = model.estimate(load_domain_for(model, arguments.data, download=arguments.download).inputs)
@@ -290,4 +297,10 @@ def estimate_command(arguments: argparse.Namespace) -> Answer:
         found = fitted.target_estimate()
     lines = [f"  {name:26}{metric}" for name, metric in found.metrics.items()]
     title = f"to be expected on {found.num_rows} rows, with a 90 % interval:"
-    return Answer(found.as_plain(), "\n".join([found.verdict, title, *lines]))
+    report = None if arguments.report is None else str(arguments.report)
+    if report is not None:
+        from shiftcal.runs.reporting.calibration_page import write_estimate_page
+
+        write_estimate_page(found, arguments.report, "What to expect on data without labels")
+        lines.append(f"report: {report}")
+    return Answer({**found.as_plain(), "report": report}, "\n".join([found.verdict, title, *lines]))

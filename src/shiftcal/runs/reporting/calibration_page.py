@@ -1,4 +1,4 @@
-"""The page on a model that was calibrated to a target: what to expect there in words, then numbers and pictures."""
+"""Pages on what to expect on a target: in words, in numbers, and in pictures where a model was calibrated to it."""
 
 from __future__ import annotations
 
@@ -70,42 +70,70 @@ def write_calibration_page(contents: CalibrationContents, path: Path, title: str
     Raises:
         OutputError: it can't be written.
     """
-    checks = contents.estimate.diagnosis.inputs
+    _write_page(path, title, contents.verdict, contents.estimate, _sentences(contents), _figures(contents))
+
+
+def write_estimate_page(estimate: Estimate, path: Path, title: str) -> None:
+    """The same of an estimate alone.
+
+    Raises:
+        OutputError: it can't be written.
+    """
+    _write_page(path, title, estimate.verdict, estimate, _expectations(estimate), [])
+
+
+def _write_page(
+    path: Path,
+    title: str,
+    verdict: str,
+    estimate: Estimate,
+    sentences: list[tuple[str, str]],
+    figures: list[PlacedFigure],
+) -> None:
+    checks = estimate.diagnosis.inputs
     page = (
         page_environment()
-        .get_template("calibration.html.j2")
+        .get_template("estimate.html.j2")
         .render(
             title=title,
-            verdict=contents.verdict,
-            sentences=_sentences(contents),
+            verdict=verdict,
+            sentences=sentences,
             odd_inputs=[] if checks is None else [found.words for found in checks.findings],
-            metrics=[(_METRIC_NAMES[name], metric) for name, metric in contents.estimate.metrics.items()],
-            figures=_figures(contents),
-            classes=_class_shares(contents.estimate),
+            metrics=[(_METRIC_NAMES[name], metric) for name, metric in estimate.metrics.items()],
+            figures=figures,
+            classes=_class_shares(estimate),
         )
     )
     with written_whole(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 
-def _sentences(contents: CalibrationContents) -> list[tuple[str, str]]:
+def _expectations(estimate: Estimate) -> list[tuple[str, str]]:
     """What a reader in a hurry takes away, most important first."""
-    estimate, held = contents.estimate, contents.set_coverage
-    before, after = (float(values.max(axis=1).mean()) for values in (contents.given, contents.calibrated))
     accuracy = f"{estimate.accuracy:.1%} of predictions are right"
     if estimate.interval is not None:
         accuracy += " (nine times out of ten between {:.1%} and {:.1%})".format(*estimate.interval)
     if estimate.kind_of_shift == "outside":
         accuracy = f"Not to be relied on: {accuracy}"
-    labels = contents.source.labels
-    right = float((contents.source.predicted == labels).mean())
+    return [
+        ("Expected on the target", f"{accuracy}."),
+        ("What has changed", _KINDS[estimate.kind_of_shift]),
+        ("Rows that have shifted", f"About {estimate.shifted_share:.0%} of {estimate.num_rows:,}."),
+    ]
+
+
+def _sentences(contents: CalibrationContents) -> list[tuple[str, str]]:
+    """The same, and what the model itself says."""
+    held = contents.set_coverage
+    before, after = (float(values.max(axis=1).mean()) for values in (contents.given, contents.calibrated))
+    right = float((contents.source.predicted == contents.source.labels).mean())
     sets = f"A set of labels asked to hold the true one 90 % of the time is expected to do so {held.value:.0%}"
     if held.low is not None and held.high is not None:
         sets += f" ({held.low:.0%} to {held.high:.0%})"
+    (name, accuracy), *others = _expectations(contents.estimate)
     return [
-        ("Expected on the target", f"{accuracy}. On the labelled source rows it is {right:.1%}."),
-        ("What has changed", _KINDS[estimate.kind_of_shift]),
-        ("Rows that have shifted", f"About {estimate.shifted_share:.0%} of {estimate.num_rows:,}."),
+        (name, f"{accuracy} On the labelled source rows it is {right:.1%}."),
+        *others,
         ("What the model says", f"It claims {before:.1%} on average; calibrated, it claims {after:.1%}."),
         ("Sets of labels", f"{sets}."),
     ]
