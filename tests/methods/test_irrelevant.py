@@ -1,5 +1,8 @@
 """What must not matter to any method: names of classes and of target rows, threads, units and offsets of columns."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -46,6 +49,16 @@ def _no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CalibrationData, "diagnose", lambda *_, **__: None)
 
 
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def clusters() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Rows of three classes, and the same rows moved."""
     values = 3 * np.eye(3, 4)[np.arange(36) % 3] + np.random.default_rng(0).normal(size=(36, 4))
@@ -63,7 +76,8 @@ def test_it_learns_the_same_whatever_things_are_called_and_measured_in(
         values = np.random.default_rng(0).uniform(size=(36, 1, 8, 8))
         moved = values / 2
     expected = probabilities(problem(values, moved, ("a", "b", "c"), ArrayInputs), name, backbone)
-    found = probabilities(problem(values, moved, ("z", "y", "x"), NamelessInputs), name, backbone)
+    with threads(2):
+        found = probabilities(problem(values, moved, ("z", "y", "x"), NamelessInputs), name, backbone)
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
     if not METHODS[name].needs_transformer:
         # Powers of two: numbers as exact as before.
@@ -76,15 +90,3 @@ def test_it_learns_the_same_whatever_things_are_called_and_measured_in(
         values, moved = units * (values + offset), units * (moved + offset)
         found = probabilities(problem(values, moved, ("a", "b", "c"), ArrayInputs), name, backbone)
         torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
-
-
-def test_it_learns_the_same_with_two_threads() -> None:
-    """By one method, with a second network: what threads change they change in the engine, and waiting takes long."""
-    given = problem(*clusters(), ("a", "b", "c"), ArrayInputs)
-    expected, before = probabilities(given, "drl", None), torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        found = probabilities(given, "drl", None)
-    finally:
-        torch.set_num_threads(before)
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)

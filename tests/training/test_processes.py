@@ -191,8 +191,8 @@ def _forked_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shiftcal.runs.engines.multiprocessing", SimpleNamespace(get_context=lambda _: server()))
 
 
-@pytest.mark.usefixtures("_forked_engine")
 def test_a_lost_process_of_an_engine_is_said() -> None:
+    """In processes as users have them, which import everything for themselves."""
     assert list(LocalProcesses().results(abs, [-1, 2])) == [1, 2]
     with pytest.raises(ProcessLostError, match="the same command goes on"):
         list(LocalProcesses(2).results(signal.raise_signal, [signal.SIGKILL, signal.SIGKILL]))
