@@ -15,7 +15,6 @@ from typing import Any
 _IMPORTED = (
     "lightning_fabric",
     "torch.distributed.fsdp",
-    "torch.distributed.launcher.api",
     "shiftcal.faces.classifier",
     "shiftcal.faces.cli.predictions",
     "shiftcal.runs.comparison",

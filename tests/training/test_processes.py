@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -37,12 +38,6 @@ for less in (draw_nothing, estimate_quickly if quickly else estimate_coarsely):
 os.environ.update(environment)
 warnings.simplefilter("error", UserWarning)
 sys.exit(main(arguments))
-"""
-# What torchrun does on each node, but that the processes it starts are forked from it.
-TORCHRUN = """
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-config = LaunchConfig(2, 2, 1, run_id="test", rdzv_backend="c10d", rdzv_endpoint=endpoint, start_method="fork")
-elastic_launch(config, exec)(command, {"sys": sys, "os": os, **given})
 """
 
 
@@ -113,12 +108,20 @@ def test_two_processes_give_the_metrics_of_one(start: Start, tmp_path: Path) -> 
 
 
 def test_two_nodes_of_torchrun_give_the_metrics_of_one_process(start: Start, tmp_path: Path) -> None:
+    """By the commands that users type."""
     options = ("--set", "epochs=2", "--method", "source-only")
-    alone = start.fit("one", *options)
-    given = {"command": COMMAND, "given": start.given({}, "nodes", *options)}
-    endpoint = f"127.0.0.1:{free_port()}"
-    nodes = [start.programs.start(TORCHRUN, endpoint=endpoint, **given) for _ in range(2)]
-    start.finish(*nodes, alone)
+    meeting = f"--rdzv-backend=c10d --rdzv-id=test --rdzv-endpoint=127.0.0.1:{free_port()}".split()
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
+    node = [*torchrun, "-m", "shiftcal", *start.arguments("nodes", *options)]
+    alone = [sys.executable, "-m", "shiftcal", *start.arguments("one", *options)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
+    started = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+        for command in (node, node, alone)
+    ]
+    for process in started:
+        _, said = process.communicate(timeout=200)
+        assert process.returncode == 0, said
     check_same_metrics(tmp_path, "one", "nodes")
 
 
