@@ -13,12 +13,13 @@ from shiftcal.core.files import written_whole
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting.environment import page_environment
 from shiftcal.runs.reporting.figure_sections import PlacedFigure
-from shiftcal.runs.reporting.figures.calibrated_confidence import (
+from shiftcal.runs.reporting.figures.calibration import (
     calibrated_confidence_info,
     draw_calibrated_confidence,
+    draw_reliability,
+    reliability_info,
 )
 from shiftcal.runs.reporting.figures.drawing import as_data_uri
-from shiftcal.runs.reporting.figures.reliability import draw_reliability, reliability_info
 from shiftcal.target.performance import Estimate, Expected
 
 _KINDS = {

@@ -9,19 +9,32 @@ from matplotlib.figure import Figure
 
 from shiftcal.runs.reporting.contents import CellCurves, Curve, RunContents
 from shiftcal.runs.reporting.figures.by_task import by_task_info, draw_by_task
-from shiftcal.runs.reporting.figures.confidence import HistogramInfo, confidence_info, draw_confidence
-from shiftcal.runs.reporting.figures.confusion import confusion_info, draw_confusion
-from shiftcal.runs.reporting.figures.density_ratio import density_ratio_info, draw_density_ratio
-from shiftcal.runs.reporting.figures.drawing import as_data_uri
-from shiftcal.runs.reporting.figures.history import draw_history, history_info
-from shiftcal.runs.reporting.figures.learning_curve import learning_curve_info, mean_curves
-from shiftcal.runs.reporting.figures.pseudo_labels import draw_class_shares, draw_pseudo_labels, pseudo_labels_info
-from shiftcal.runs.reporting.figures.ratio_accuracy import draw_ratio_accuracy, ratio_accuracy_info
-from shiftcal.runs.reporting.figures.reliability import draw_reliability, reliability_info
-from shiftcal.runs.reporting.figures.risk_coverage import (
+from shiftcal.runs.reporting.figures.calibration import (
+    HistogramInfo,
+    confidence_info,
+    draw_confidence,
+    draw_reliability,
     draw_risk_coverage,
     draw_risk_coverage_of_runs,
+    reliability_info,
     risk_coverage_info,
+)
+from shiftcal.runs.reporting.figures.confusion import confusion_info, draw_confusion
+from shiftcal.runs.reporting.figures.density_ratio import (
+    density_ratio_info,
+    draw_density_ratio,
+    draw_ratio_accuracy,
+    ratio_accuracy_info,
+)
+from shiftcal.runs.reporting.figures.drawing import as_data_uri
+from shiftcal.runs.reporting.figures.training import (
+    draw_class_shares,
+    draw_history,
+    draw_pseudo_labels,
+    history_info,
+    learning_curve_info,
+    mean_curves,
+    pseudo_labels_info,
 )
 from shiftcal.runs.reporting.tables import ComparisonTable
 

@@ -1,16 +1,18 @@
-"""The page: everything a report shows, as the template wants it."""
+"""A self-contained HTML page of one or several runs: what it holds, and how it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from shiftcal.core.errors import InvalidInputError
+from shiftcal.core.files import written_whole
 from shiftcal.metrics import compute_metrics
 from shiftcal.runs.predictions import Predictions
-from shiftcal.runs.reporting.class_table import ClassRow, class_rows
-from shiftcal.runs.reporting.contents import CellCurves, RunContents
+from shiftcal.runs.reporting.contents import CellCurves, RunContents, check_runs
 from shiftcal.runs.reporting.environment import page_environment, percent, whole
 from shiftcal.runs.reporting.figure_sections import (
     NO_SHIFT,
@@ -29,8 +31,7 @@ from shiftcal.runs.reporting.figure_sections import (
 from shiftcal.runs.reporting.gallery import Gallery, gallery
 from shiftcal.runs.reporting.headline import headline, run_sentence
 from shiftcal.runs.reporting.metric_names import MISSING, REPORTED_METRICS
-from shiftcal.runs.reporting.row_tables import row_tables
-from shiftcal.runs.reporting.run_card import card_groups
+from shiftcal.runs.reporting.run_tables import ClassRow, card_groups, class_rows, row_tables
 from shiftcal.runs.reporting.tables import ComparisonTable, as_html
 
 
@@ -133,3 +134,37 @@ def class_lines(run: RunContents) -> tuple[ClassLine, ...]:
     """One line per class, in the order of the classes."""
     names = map(str, run.target.classes)
     return tuple(map(ClassLine, names, class_rows(run.source), class_rows(run.target)))
+
+
+def write_report(
+    runs: Sequence[RunContents],
+    path: Path,
+    *,
+    title: str,
+    table: ComparisonTable | None = None,
+    curves: CellCurves | None = None,
+    detail: str = "",
+) -> None:
+    """Write a self-contained page to `path`.
+
+    Args:
+        runs: what is shown in detail.
+        path: of the page.
+        title: of the page.
+        table: of a comparison.
+        curves: learning curves of the comparison.
+        detail: which part of the comparison the runs are.
+
+    Raises:
+        InvalidInputError: there is nothing to show, or a run has no inputs, bad ratios or another's name.
+        OutputError: `path` can't be written.
+    """
+    # Drawing takes a second to import, which commands without a report should not wait for.
+    from shiftcal.runs.reporting.page import render_page
+
+    if not runs and table is None:
+        raise InvalidInputError("expected at least one run or a comparison table to report on, got neither")
+    check_runs(runs)
+    page = render_page(runs, title, table, curves or {}, detail)
+    with written_whole(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -11,7 +13,7 @@ from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting import Cell, RunContents, comparison_table, write_report
 from shiftcal.runs.reporting.figures.confusion import confusion_info
-from shiftcal.runs.reporting.row_tables import row_tables
+from shiftcal.runs.reporting.run_tables import row_tables
 
 ATTACK = "<script>window.injected = true</script>"
 VOID = {"meta", "link", "img", "br"}

@@ -1,10 +1,37 @@
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from shiftcal.runs.predictions import Predictions
-from shiftcal.runs.reporting.class_table import ClassRow, class_rows
+from shiftcal.runs.reporting.run_tables import CardGroup, ClassRow, card_groups, class_rows, written_value
+
+
+def test_loose_values_come_first_and_nesting_becomes_dots() -> None:
+    card = {"configuration": {"method": {"name": "drl", "extra": {}}, "epochs": 3}, "seed": 7, "versions": {}}
+    assert card_groups(card) == (
+        CardGroup("", (("seed", "7"),)),
+        CardGroup("configuration", (("method.name", "drl"), ("method.extra", "none"), ("epochs", "3"))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "none"),
+        (True, "yes"),
+        (1e-05, "1e-05"),
+        (132.441234567, "132.441"),
+        ([0.1, 10], "0.1, 10"),
+        ([], "none"),
+        (["The first of two sentences.", "short"], "The first of two sentences.\nshort"),
+        ([{"a": 1, "b": None}], "a: 1, b: none"),
+    ],
+)
+def test_values_are_written_for_readers(value: object, words: str) -> None:
+    assert written_value(value) == words
 
 
 def test_means_are_over_the_true_class(binary: Callable[..., Predictions]) -> None:
