@@ -175,7 +175,7 @@ def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:
 def test_a_step_accepts_what_still_has_its_label_by_the_corrected_prediction(
     blueprint: Blueprint, batch: Batch
 ) -> None:
-    method = DistributionallyRobustSemiSupervised(cluster_labels=False)
+    method = DistributionallyRobustSemiSupervised(labelling="prediction")
     network = method.build(blueprint)
     of_class_two = torch.eye(3)[torch.full((16,), 2)]
 
@@ -196,7 +196,7 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
     blueprint: Blueprint, features: ShiftProblem, view_of: Any, put_buffers: Any
 ) -> None:
     method = DistributionallyRobustSemiSupervised(
-        threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, cluster_labels=False
+        threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, labelling="prediction"
     )
     network = method.build(blueprint).eval()
     network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
@@ -226,7 +226,7 @@ def test_where_little_accuracy_is_expected_twice_the_mean_confidence_is_sure_eno
 ) -> None:
     """At a mean of about .36 no row is as sure as .99, and those above .72 are accepted."""
     method = DistributionallyRobustSemiSupervised(
-        threshold=0.99, first_portion=1.0, last_portion=1.0, warmup_share=0.0, cluster_labels=False
+        threshold=0.99, first_portion=1.0, last_portion=1.0, warmup_share=0.0, labelling="prediction"
     )
     network = method.build(blueprint).eval()
     view = view_of(method, network, features, 0)
@@ -250,7 +250,7 @@ def test_prior_correction_needs_held_out_rows(features: ShiftProblem, view_of: A
         assert bool(method.fit_buffers(network, view)["labels.log_prior_correction"].any()) is held_out
 
 
-@pytest.mark.parametrize(("labelling", "expected"), [("target-aware", 0.5), ("confidence", 0.95)])
+@pytest.mark.parametrize(("labelling", "expected"), [("auto", 0.5), ("confidence", 0.95)])
 def test_the_threshold_is_by_the_labelling_unless_given(labelling: Any, expected: float) -> None:
     assert DistributionallyRobustSemiSupervised(labelling=labelling).least_confidence == expected
     assert DistributionallyRobustSemiSupervised(labelling=labelling, threshold=0.7).least_confidence == 0.7

@@ -72,8 +72,7 @@ def test_by_confidence_it_is_the_papers_form(blueprint: Blueprint, features: Shi
 def test_no_strong_views_where_selected_rows_are_source_to_the_ratio(image_batch: Callable[[int], Any]) -> None:
     blueprint, batch = image_batch(1)
     counted = [
-        DistributionallyRobustSelfTraining(ratio_counts_pseudo_labels=True, strong_views=views)
-        for views in (True, False)
+        DistributionallyRobustSelfTraining(labelling="confidence", strong_views=views) for views in (True, False)
     ]
     network = counted[0].build(blueprint)
     with_views, without = (list(method.training_step(network, batch))[-1].loss.item() for method in counted)
@@ -111,12 +110,12 @@ def test_predictions_are_made_together_with_clusters_and_prior_correction(
     assert torch.equal(judged[0], robust.logits)
 
 
-@pytest.mark.parametrize(("counts", "num_source"), [(False, 12), (True, 16)])
+@pytest.mark.parametrize(("labelling", "num_source"), [("auto", 12), ("confidence", 16)])
 def test_the_ratio_is_that_of_the_source_itself(
-    counts: bool, num_source: int, batch: Batch, blueprint: Blueprint
+    labelling: Any, num_source: int, batch: Batch, blueprint: Blueprint
 ) -> None:
     """Labelled rows of the target are no part of the source for it; in the paper's form they are."""
-    method = DistributionallyRobustSelfTraining(ratio_counts_pseudo_labels=counts)
+    method = DistributionallyRobustSelfTraining(labelling=labelling)
     network = seeded(method, blueprint)
     assert network.ratio is not None
     for weights in network.ratio.parameters():

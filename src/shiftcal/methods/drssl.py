@@ -66,7 +66,10 @@ class DistributionallyRobustSemiSupervised(
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float | None = option(
-        None, "least confidence of a label; None: 0.5 if target-aware, else FixMatch's 0.95", at_least=0, at_most=1
+        None,
+        "least confidence of a label; None: 0.5, or FixMatch's 0.95 where labelling is by confidence",
+        at_least=0,
+        at_most=1,
     )
 
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:

@@ -6,10 +6,10 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
     loss    that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
     y-hat   argmax_c p_c / exp(-k_c), where that is at least 1
 
-The paper's own form is `labelling="confidence"`, p the prediction f of `drl`, with `ratio_strength=1`, a
-`class_regularization` above 0 and `ratio_counts_pseudo_labels=true`. The default is ours: the task is trained at R =
-1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and predictions are made together
-with clusters and prior correction too:
+The paper's own form is `labelling="confidence"`: p is the prediction f of `drl`, and selected rows are source to the
+ratio too; with `ratio_strength=1` and a `class_regularization` above 0. The default is ours: the task is trained at
+R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and predictions are made
+together with clusters and prior correction too:
 
     prediction  proportional to f_c(x) (q_c(x)^trust b_c)^t(x),   t = max(0, (1 - R) / (1 + R))
 
@@ -47,9 +47,6 @@ class DistributionallyRobustSelfTraining(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_counts_pseudo_labels: bool = option(
-        False, "selected rows are source to the ratio too, as in the paper; then they have no strong views"
-    )
 
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
         """A classifier with a ratio and, for images, a source reference."""
@@ -76,14 +73,14 @@ class DistributionallyRobustSelfTraining(
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         """As `drl`, with strong views of pseudo-labelled images; the reference sees none of them."""
         yield from reference_update(network.reference, batch)
-        # Where they are source to the ratio, it would learn to tell views from pictures.
-        if not self.ratio_counts_pseudo_labels:
+        # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
+        if self.is_target_aware:
             batch = self.in_strong_views(batch, network.task.backbone)
         yield from super().training_step(network, batch)
 
     def ratio_source_weights(self, batch: Batch) -> Tensor | None:
-        """R stays that of the source itself: pseudo-labelled rows of the target are no part of it, unless asked."""
-        if self.ratio_counts_pseudo_labels or not batch.is_pseudo.any():
+        """R stays that of the source itself: pseudo-labelled rows are no part of it but in the paper's form."""
+        if not self.is_target_aware or not batch.is_pseudo.any():
             return None
         is_source = (~batch.is_pseudo).float()
         return is_source / mean_over_batch(is_source).clamp_min(1 / len(is_source))
@@ -100,7 +97,7 @@ class DistributionallyRobustSelfTraining(
 
     def predicts_with_clusters(self, network: SelfTrainingNetwork) -> bool:
         """Where they take part in labelling."""
-        return self.is_target_aware and network.uses_clusters(self.cluster_labels)
+        return self.is_target_aware and network.uses_clusters(self.labelling)
 
     def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
         """The classifier without its clusters, which would confirm themselves, and features of the reference."""

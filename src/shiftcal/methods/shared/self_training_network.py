@@ -28,7 +28,7 @@ _MOST_ROWS = 2_000
 # Of a large target, whose features need not fit into memory.
 _ROWS_AT_A_TIME = 4_096
 
-ClusterLabels = bool | Literal["auto"]
+Labelling = Literal["auto", "clusters", "prediction", "confidence"]
 RobustForm = Callable[[Tensor, Tensor], Tensor]
 """From logits (N, C) and log R (N,) to the logits of the predictive form."""
 
@@ -59,16 +59,16 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         """Logits, and features of the reference where there is one: what the accuracy is judged by."""
         return (logits,) if self.reference is None else (logits, self.reference(inputs)[1])
 
-    def uses_clusters(self, cluster_labels: ClusterLabels) -> bool:
+    def uses_clusters(self, labelling: Labelling) -> bool:
         """Whether clusters take part in labelling; with "auto" unless the network learns what is clustered."""
-        return not self.task.backbone.takes_images if cluster_labels == "auto" else cluster_labels
+        return labelling == "clusters" or (labelling == "auto" and not self.task.backbone.takes_images)
 
     def fit_labels(
         self,
         view: TrainingView,
         robust: RobustForm,
         *,
-        cluster_labels: ClusterLabels,
+        labelling: Labelling,
         correct_prior: bool,
         for_threshold: bool,
     ) -> dict[str, Tensor]:
@@ -81,7 +81,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         )
         model, found = fit_label_model(
             evidence,
-            by_clusters=self.uses_clusters(cluster_labels),
+            by_clusters=self.uses_clusters(labelling),
             correct_prior=correct_prior and view.held_out is not None,
             for_threshold=for_threshold and view.held_out is not None,
         )
@@ -185,11 +185,10 @@ class TargetAwareLabelling(GrowingRounds):
     labels_by_threshold: ClassVar[bool] = False
     """Whether labels are accepted by a threshold on confidence, see `fit_label_model`."""
 
-    labelling: Literal["target-aware", "confidence"] = option(
-        "target-aware", "by scaled prediction, clusters and prior correction; or by the prediction, as in the paper"
-    )
-    cluster_labels: ClusterLabels = option(
-        "auto", "let the target's clusters take part in labelling; auto: unless the network learns what is clustered"
+    labelling: Labelling = option(
+        "auto",
+        "by the scaled prediction, with the target's clusters or without; auto: with them unless the network learns "
+        "what is clustered; confidence: by the prediction as it is, as in the paper",
     )
     prior_correction: bool = option(
         True, "label as if classes were as frequent as on the source, as far as there is a shift"
@@ -201,7 +200,7 @@ class TargetAwareLabelling(GrowingRounds):
     @property
     def is_target_aware(self) -> bool:
         """Whether labels are not by the prediction alone."""
-        return self.labelling == "target-aware"
+        return self.labelling != "confidence"
 
     @property
     def has_reference(self) -> bool:
@@ -215,7 +214,7 @@ class TargetAwareLabelling(GrowingRounds):
         return network.fit_labels(
             view,
             self.robust_logits,
-            cluster_labels=self.cluster_labels,
+            labelling=self.labelling,
             correct_prior=self.prior_correction,
             for_threshold=self.labels_by_threshold,
         )
