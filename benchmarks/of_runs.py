@@ -24,7 +24,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from shiftcal.data.pseudo_label_rounds import load_pseudo_label_rounds
-from shiftcal.faces.model_outputs import LEAST_PROBABILITY
+from shiftcal.faces.models.outputs import LEAST_PROBABILITY
 from shiftcal.metrics import brier_score
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.folder import RunFolder

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.data.domains import LabelledDomain
-from shiftcal.faces.model_outputs import LEAST_PROBABILITY
+from shiftcal.faces.models.outputs import LEAST_PROBABILITY
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import compute_metrics
 from shiftcal.runs.config import RunConfig

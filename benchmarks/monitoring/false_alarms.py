@@ -20,8 +20,8 @@ import pandas as pd
 import torch
 
 from shiftcal.core.progress import progress_bar
-from shiftcal.faces.monitor import Monitor
-from shiftcal.faces.prediction_columns import TableRoles, table_roles
+from shiftcal.faces.monitoring.monitor import Monitor
+from shiftcal.faces.monitoring.table_roles import TableRoles, table_roles
 from shiftcal.target.diagnosis import Diagnosis, PriorShift
 from shiftcal.target.performance import Estimate
 

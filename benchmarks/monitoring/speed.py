@@ -11,8 +11,8 @@ import time
 import numpy as np
 import pandas as pd
 
-from shiftcal.faces.monitor import Monitor
-from shiftcal.faces.prediction_columns import table_roles
+from shiftcal.faces.monitoring.monitor import Monitor
+from shiftcal.faces.monitoring.table_roles import table_roles
 
 ROWS, NUMBERS, CATEGORIES = 100_000, 40, 10
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pandas as pd
 
 from shiftcal.core.progress import progress_bar
-from shiftcal.faces.monitor import Monitor
-from shiftcal.faces.prediction_columns import table_roles
+from shiftcal.faces.monitoring.monitor import Monitor
+from shiftcal.faces.monitoring.table_roles import table_roles
 
 ROWS = 5_000
 LABELS = {"car_loan": "repaid", "credit_card": "y_true", "employment": "employed"}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shiftcal.faces.arrow_scorer import arrow_scorer
-    from shiftcal.faces.calibrator import ShiftCalibrator
+    from shiftcal.faces.calibration.calibrator import ShiftCalibrator
     from shiftcal.faces.classifier import AdaptiveClassifier
-    from shiftcal.faces.monitor import Monitor
+    from shiftcal.faces.monitoring.monitor import Monitor
     from shiftcal.runs import analysis
 
 __all__ = ["AdaptiveClassifier", "Monitor", "ShiftCalibrator", "__version__", "analysis", "arrow_scorer"]
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> Any:
 
         return AdaptiveClassifier
     if name == "ShiftCalibrator":
-        from shiftcal.faces.calibrator import ShiftCalibrator
+        from shiftcal.faces.calibration.calibrator import ShiftCalibrator
 
         return ShiftCalibrator
     if name == "analysis":
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
 
         return arrow_scorer
     if name == "Monitor":
-        from shiftcal.faces.monitor import Monitor
+        from shiftcal.faces.monitoring.monitor import Monitor
 
         return Monitor
     raise AttributeError(f"module 'shiftcal' has no attribute {name!r}")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from shiftcal.faces.cli import COMMANDS, main
-from shiftcal.faces.monitor import Monitor
+from shiftcal.faces.monitoring.monitor import Monitor
 from shiftcal.target.diagnosis import Diagnosis, PriorShift
 from shiftcal.target.performance import Estimate
 

@@ -13,7 +13,7 @@ from shiftcal.faces.cli.arguments import positive, seed
 from shiftcal.faces.cli.monitoring import declare_tables, told_roles
 
 if TYPE_CHECKING:
-    from shiftcal.faces.prediction_columns import TableRoles
+    from shiftcal.faces.monitoring.table_roles import TableRoles
     from shiftcal.target.few_labels import LabelPlan
 
 _ROW = "shiftcal_row"
@@ -69,9 +69,9 @@ def label_command(arguments: argparse.Namespace) -> Answer:
 
 
 def _plan(reference: Any, target: Any, roles: TableRoles, seed: int) -> LabelPlan:
-    from shiftcal.faces.calibrator import ShiftCalibrator
-    from shiftcal.faces.labelling import rank_for_labelling
-    from shiftcal.faces.table_columns import WatchedColumns
+    from shiftcal.faces.calibration.calibrator import ShiftCalibrator
+    from shiftcal.faces.monitoring.labelling import rank_for_labelling
+    from shiftcal.faces.monitoring.watched_columns import WatchedColumns
     from shiftcal.target.column_encoding import ColumnEncoder
 
     columns = WatchedColumns(reference, roles.features)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from shiftcal.faces.cli.answers import Answer
 from shiftcal.faces.cli.arguments import declare_names, positive
-from shiftcal.faces.periods import PERIODS
+from shiftcal.faces.monitoring.periods import PERIODS
 
 if TYPE_CHECKING:
-    from shiftcal.faces.prediction_columns import TableRoles
+    from shiftcal.faces.monitoring.table_roles import TableRoles
     from shiftcal.runs.monitor_log import MonitorLog
     from shiftcal.target.batch_status import BatchStatus
 
@@ -75,8 +75,8 @@ def monitor_command(arguments: argparse.Namespace) -> Answer:
     from shiftcal.core.files import check_not_an_input, check_writable_folder
     from shiftcal.core.progress import progress_bar
     from shiftcal.data.table_files import read_table_file
-    from shiftcal.faces.batches import batch_files, table_batches
-    from shiftcal.faces.monitor import FEWEST_ROWS, Monitor
+    from shiftcal.faces.monitoring.batches import batch_files, table_batches
+    from shiftcal.faces.monitoring.monitor import FEWEST_ROWS, Monitor
     from shiftcal.runs.monitor_log import MonitorLog, ReferenceCard
     from shiftcal.runs.reporting.monitor_page import write_monitor_page
 
@@ -146,7 +146,7 @@ def _concluded(
 
 def told_roles(arguments: argparse.Namespace, reference: Any) -> TableRoles:
     """What the columns are; said on standard error."""
-    from shiftcal.faces.prediction_columns import table_roles
+    from shiftcal.faces.monitoring.table_roles import table_roles
 
     ignored = {name for name in (*arguments.ignore, getattr(arguments, "time", None)) if name in reference.columns}
     roles = table_roles(

@@ -21,7 +21,7 @@ from shiftcal.faces.cli.arguments import (
 )
 
 if TYPE_CHECKING:
-    from shiftcal.faces.file_calibration import PredictionFiles
+    from shiftcal.faces.calibration.file_calibration import PredictionFiles
 
 
 def declare_predict(parser: argparse.ArgumentParser) -> None:
@@ -160,7 +160,7 @@ def _declare_predictions(parser: argparse.ArgumentParser, *, required: bool) -> 
 
 def _prediction_files(arguments: argparse.Namespace) -> PredictionFiles:
     from shiftcal.data.specs import load_features
-    from shiftcal.faces.file_calibration import PredictionFiles
+    from shiftcal.faces.calibration.file_calibration import PredictionFiles
     from shiftcal.runs.prediction_columns import ColumnChoice
 
     features = [
@@ -217,7 +217,7 @@ CALIBRATION_JSON = {
 def calibrate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal calibrate`."""
     from shiftcal.core.files import check_not_an_input, check_writable_folder
-    from shiftcal.faces.file_calibration import calibrate_file, calibrate_files
+    from shiftcal.faces.calibration.file_calibration import calibrate_file, calibrate_files
     from shiftcal.runs.many_files import checksum
     from shiftcal.runs.prediction_columns import ColumnChoice
 
@@ -237,7 +237,7 @@ def calibrate_command(arguments: argparse.Namespace) -> Answer:
         check_writable_folder(path.absolute().parent)
     found = calibrate_files(_prediction_files(arguments), arguments.out)
     if arguments.report is not None:
-        from shiftcal.faces.calibration_report import write_calibration_report
+        from shiftcal.faces.calibration.report import write_calibration_report
 
         write_calibration_report(found.fitted, arguments.report)
     _say(found.notes)
@@ -269,7 +269,7 @@ def declare_estimate(parser: argparse.ArgumentParser) -> None:
 def estimate_command(arguments: argparse.Namespace) -> Answer:
     """`shiftcal estimate`."""
     from shiftcal.core.files import check_not_an_input, check_writable_folder
-    from shiftcal.faces.file_calibration import fit_files
+    from shiftcal.faces.calibration.file_calibration import fit_files
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.run_data import load_domain_for
     from shiftcal.training.fitted_model import load_model

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from shiftcal.core.errors import DataUnavailableError, InvalidInputError
 from shiftcal.data.table_files import is_table_file, read_table_file
-from shiftcal.faces.periods import PERIODS
+from shiftcal.faces.monitoring.periods import PERIODS
 
 
 class TableBatch(NamedTuple):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.row_batches import as_frame, num_rows_of
-from shiftcal.faces.foreign_models import ForeignModel
+from shiftcal.faces.models.foreign_models import ForeignModel
 
 Features = Literal["auto", "input", "model", "none"] | Callable[[Any], Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shiftcal.faces.fitted_calibration import FittedCalibration
+from shiftcal.faces.calibration.fitted_calibration import FittedCalibration
 from shiftcal.runs.predictions import Predictions
 from shiftcal.runs.reporting.calibration_page import CalibrationContents, write_calibration_page
 

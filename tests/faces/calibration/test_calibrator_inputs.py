@@ -59,7 +59,7 @@ def _quick() -> Iterator[None]:
     """An estimate that costs nothing: how data come in is the question here."""
     with pytest.MonkeyPatch.context() as patch:
         quick = partial(TargetScaling, estimator="mean-confidence")
-        patch.setattr("shiftcal.faces.fitted_calibration.TargetScaling", quick)
+        patch.setattr("shiftcal.faces.calibration.fitted_calibration.TargetScaling", quick)
         yield
 
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.labels import class_numbers
 from shiftcal.data.row_batches import as_frame
-from shiftcal.faces.model_outputs import OutputKind
+from shiftcal.faces.models.outputs import OutputKind
 
 _ROWS_OF_A_MODULE = 256
 _ROWS_OF_OTHERS = 32_768

@@ -16,8 +16,8 @@ from scipy.special import softmax
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import check_not_an_input, written_whole
 from shiftcal.core.progress import progress_bar
-from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
-from shiftcal.faces.model_reader import SeenRows
+from shiftcal.faces.calibration.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
+from shiftcal.faces.models.reader import SeenRows
 from shiftcal.runs.evaluation import evaluate
 from shiftcal.runs.prediction_columns import PREFIX, ColumnChoice, PredictionColumns, find_columns
 from shiftcal.runs.prediction_tables import first_rows, prediction_chunks

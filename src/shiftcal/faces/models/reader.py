@@ -14,9 +14,9 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.arrays import plain_labels
 from shiftcal.data.row_batches import RowNumbers, known_num_rows, row_batches
-from shiftcal.faces.foreign_models import ForeignModel, check_known_columns, foreign_model
-from shiftcal.faces.model_features import Features, features_seen, numeric_columns
-from shiftcal.faces.model_outputs import named_columns, plain_outputs
+from shiftcal.faces.models.features import Features, features_seen, numeric_columns
+from shiftcal.faces.models.foreign_models import ForeignModel, check_known_columns, foreign_model
+from shiftcal.faces.models.outputs import named_columns, plain_outputs
 from shiftcal.target.feature_map import FeatureTable
 from shiftcal.target.sampling import RowSample, sampled_rows
 

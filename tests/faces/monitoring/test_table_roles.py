@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.prediction_columns import table_roles
+from shiftcal.faces.monitoring.table_roles import table_roles
 
 
 def test_columns_of_classes_are_found_by_their_endings() -> None:

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.arrays import plain_labels
-from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
-from shiftcal.faces.foreign_models import classes_of, label_array
-from shiftcal.faces.model_features import Features
-from shiftcal.faces.model_outputs import OutputKind, kind_of_outputs
-from shiftcal.faces.model_reader import ModelReader, SeenRows
+from shiftcal.faces.calibration.fitted_calibration import Calibrated, FittedCalibration, fit_calibration
+from shiftcal.faces.models.features import Features
+from shiftcal.faces.models.foreign_models import classes_of, label_array
+from shiftcal.faces.models.outputs import OutputKind, kind_of_outputs
+from shiftcal.faces.models.reader import ModelReader, SeenRows
 from shiftcal.target.performance import Estimate, Expected
 
 
@@ -159,21 +159,21 @@ class ShiftCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def report(self, path: Path | str) -> None:
         """Write a page: the verdict, what to expect on the target, and pictures; it needs nothing but a browser."""
         check_is_fitted(self)
-        from shiftcal.faces.calibration_report import write_calibration_report
+        from shiftcal.faces.calibration.report import write_calibration_report
 
         write_calibration_report(self._fitted, Path(path))
 
     def save(self, path: Path | str) -> None:
         """Write all that was learned to a file without any code in it; the model itself is not part of it."""
         check_is_fitted(self)
-        from shiftcal.faces.calibration_files import save_calibration
+        from shiftcal.faces.calibration.saved_calibration import save_calibration
 
         save_calibration(self._fitted, Path(path))
 
     @classmethod
     def load(cls, path: Path | str, model: Any, *, features: Features = "auto") -> ShiftCalibrator:
         """What `save` wrote, around the same model, given again."""
-        from shiftcal.faces.calibration_files import load_calibration
+        from shiftcal.faces.calibration.saved_calibration import load_calibration
 
         fitted = load_calibration(Path(path))
         calibrated = cls(model, features=features, outputs=fitted.kind)

@@ -12,7 +12,7 @@ from torch import nn
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.model_outputs import LEAST_PROBABILITY
+from shiftcal.faces.models.outputs import LEAST_PROBABILITY
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.metrics import expected_calibration_error
 

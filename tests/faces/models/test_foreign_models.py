@@ -13,10 +13,10 @@ from sklearn.svm import LinearSVC
 from torch import nn
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.foreign_models import classes_of
-from shiftcal.faces.model_features import Features
-from shiftcal.faces.model_outputs import as_logits, kind_of_outputs
-from shiftcal.faces.model_reader import ModelReader, SeenRows
+from shiftcal.faces.models.features import Features
+from shiftcal.faces.models.foreign_models import classes_of
+from shiftcal.faces.models.outputs import as_logits, kind_of_outputs
+from shiftcal.faces.models.reader import ModelReader, SeenRows
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(40, 3))

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from shiftcal import Monitor, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.prediction_columns import TableModel, table_roles
+from shiftcal.faces.monitoring.table_roles import TableModel, table_roles
 from shiftcal.target.batch_status import BatchStatus
 
 pytestmark = pytest.mark.usefixtures("coarse_estimate")

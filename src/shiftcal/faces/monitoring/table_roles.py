@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.table_columns import WatchedColumns
+from shiftcal.faces.monitoring.watched_columns import WatchedColumns
 from shiftcal.runs.prediction_columns import ColumnChoice, PredictionColumns, find_columns
 
 _NO_INPUTS = ("id", "y_pred", "prediction", "predicted", "predicted_class", "confidence", "density_ratio")

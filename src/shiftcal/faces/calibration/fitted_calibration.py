@@ -16,8 +16,8 @@ from shiftcal.calibrators.estimates import estimate_performance
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.row_batches import RowNumbers
-from shiftcal.faces.model_outputs import FixedKind, as_logits
-from shiftcal.faces.model_reader import SeenRows
+from shiftcal.faces.models.outputs import FixedKind, as_logits
+from shiftcal.faces.models.reader import SeenRows
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.feature_map import FeatureMap, FeatureTable, fit_feature_map

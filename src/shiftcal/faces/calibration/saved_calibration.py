@@ -15,7 +15,7 @@ from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core import options
 from shiftcal.core.array_reading import ArrayFile, open_own_file, write_own_file
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.faces.fitted_calibration import Calibrated, FittedCalibration
+from shiftcal.faces.calibration.fitted_calibration import Calibrated, FittedCalibration
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import TargetFindings
 from shiftcal.target.feature_map import FeatureMap

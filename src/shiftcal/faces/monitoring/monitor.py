@@ -16,12 +16,12 @@ from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.arrays import plain_labels
 from shiftcal.data.frames import is_frame
-from shiftcal.faces.calibrator import ShiftCalibrator
-from shiftcal.faces.foreign_models import classes_of
-from shiftcal.faces.model_features import Features
-from shiftcal.faces.model_outputs import OutputKind, as_logits, kind_of_outputs
-from shiftcal.faces.model_reader import ModelReader
-from shiftcal.faces.table_columns import WatchedColumns, with_outputs
+from shiftcal.faces.calibration.calibrator import ShiftCalibrator
+from shiftcal.faces.models.features import Features
+from shiftcal.faces.models.foreign_models import classes_of
+from shiftcal.faces.models.outputs import OutputKind, as_logits, kind_of_outputs
+from shiftcal.faces.models.reader import ModelReader
+from shiftcal.faces.monitoring.watched_columns import WatchedColumns, with_outputs
 from shiftcal.methods.base import Outputs
 from shiftcal.target.alarms import SIGNALS, AccuracySigns, AlarmRule
 from shiftcal.target.batch_status import BatchStatus, Signal

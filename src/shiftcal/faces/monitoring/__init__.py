@@ -1,0 +1,1 @@
+"""A deployed model over time: batches, alarms, what to label next."""
