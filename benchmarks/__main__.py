@@ -18,7 +18,15 @@ from benchmarks.frame import Benchmark, run
 # Name and module: only the module of the one that is asked for is imported.
 OWN = ("fallback_check", "mixtures", "other_shifts", "peer_check", "shift_calibrator", "tables")
 OF_RUNS = ("oracle_temperature", "precision_at_coverage", "prediction_sets", "pseudo_label_rounds")
-MODULES = {**{name: name for name in OWN}, **dict.fromkeys(OF_RUNS, "of_runs")}
+MODULES = {
+    **{name: name for name in OWN},
+    **dict.fromkeys(OF_RUNS, "of_runs"),
+    **dict.fromkeys(("false_alarms", "estimate_drops"), "monitoring.false_alarms"),
+    "few_labels": "monitoring.few_labels",
+    "simulated_streams": "monitoring.simulated",
+    "streams": "monitoring.streams",
+    "frozen_backbones": "backbones.frozen",
+}
 
 
 def main(words: list[str]) -> None:

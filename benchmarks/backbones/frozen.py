@@ -1,6 +1,6 @@
 """Frozen backbones: pictures per second of extraction, and the time of the head that is trained on the features.
 
-    SHIFTCAL_DATA=... .venv/bin/python benchmarks/backbones/frozen.py --out benchmarks/backbones/frozen.csv
+    SHIFTCAL_DATA=... python -m benchmarks frozen_backbones --out benchmarks/backbones/frozen.csv
 
 Two tasks through EfficientNet-Lite0 with its ImageNet weights: MNIST to SVHN at 32 pixels, the largest set of
 pictures in the benchmark data, and Office-31 amazon to webcam, JPEGs at 128 pixels. Features are extracted into a new
@@ -11,14 +11,15 @@ those on the clock: other work on the machine lengthens them less.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import tempfile
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
+from benchmarks.frame import Benchmark, Job
 
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
@@ -40,36 +41,45 @@ def measure(task: str) -> list[dict[str, Any]]:
     assert isinstance(target, LabelledDomain)
     problem = ShiftProblem(source, target.without_labels())
     num_pictures = len(source) + len(target)
-    common = {"task": f"{source_spec} to {target_spec}", "size": size, "threads": torch.get_num_threads()}
-    rows = []
+    rows: list[dict[str, Any]] = []
 
     def note(what: str, started: tuple[float, float], **facts: Any) -> None:
         wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
         rates = {"pictures": num_pictures, "per_cpu_second": round(num_pictures / cpu, 1)}
-        row = {**common, "what": what, "seconds": round(wall, 1), "cpu_seconds": round(cpu, 1), **rates, **facts}
-        print(row, flush=True)
-        rows.append(row)
+        quality = {"target_accuracy": "", "target_ece": "", "steps": "", **facts}
+        rows.append(
+            {
+                "threads": torch.get_num_threads(),
+                "what": what,
+                "seconds": wall,
+                "cpu_seconds": cpu,
+                **rates,
+                **quality,
+            }
+        )
 
     recipes = {
         name: Recipe.from_names(name, backbone=BACKBONE, training={"epochs": epochs}, freeze_backbone=True)
         for name in ("calibrated", "adapted")
     }
-    frozen = FrozenBackbone.of(recipes["adapted"], source.inputs.shape)
-    started = now()
-    frozen.freeze(problem)
-    note("extraction", started)
-    for name, recipe in recipes.items():
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["SHIFTCAL_CACHE"] = cache
+        frozen = FrozenBackbone.of(recipes["adapted"], source.inputs.shape)
         started = now()
-        model = fit_with_fallback(problem, recipe)
-        probabilities = torch.softmax(model.predict(target.inputs).logits.double(), dim=-1)
-        labels = target.labels_among(model.classes)
-        note(
-            f"head by {name}, fallback and predictions included",
-            started,
-            target_accuracy=round(accuracy(probabilities, labels), 4),
-            target_ece=round(expected_calibration_error(probabilities, labels), 4),
-            steps=round(model.recipe.training.steps_per_epoch(round(0.9 * len(source))) * len(model.history)),
-        )
+        frozen.freeze(problem)
+        note("extraction", started)
+        for name, recipe in recipes.items():
+            started = now()
+            model = fit_with_fallback(problem, recipe)
+            probabilities = torch.softmax(model.predict(target.inputs).logits.double(), dim=-1)
+            labels = target.labels_among(model.classes)
+            note(
+                f"head by {name}, fallback and predictions included",
+                started,
+                target_accuracy=accuracy(probabilities, labels),
+                target_ece=expected_calibration_error(probabilities, labels),
+                steps=round(model.recipe.training.steps_per_epoch(round(0.9 * len(source))) * len(model.history)),
+            )
     return rows
 
 
@@ -78,23 +88,16 @@ def now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Which tasks."""
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    arguments = parser.parse_args()
-    rows = []
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["SHIFTCAL_CACHE"] = cache
-        for task in arguments.tasks:
-            rows += measure(task)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with arguments.out.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
-if __name__ == "__main__":
-    main()
+def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+    """One for each task, with a cache of its own."""
+    for task in arguments.tasks:
+        source, target, size, _ = TASKS[task]
+        yield Job({"task": f"{source} to {target}", "size": size}, partial(measure, task))
+
+
+BENCHMARKS = {"frozen_backbones": Benchmark(jobs, declare=declare)}

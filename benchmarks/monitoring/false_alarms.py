@@ -1,6 +1,7 @@
 """How often a monitor raises an alarm on batches like the reference, against the stated rate of one in a year.
 
-    python benchmarks/monitoring/false_alarms.py --data FOLDER --out benchmarks/monitoring/false_alarms.csv
+    python -m benchmarks false_alarms --data FOLDER --out benchmarks/monitoring/false_alarms.csv
+    python -m benchmarks estimate_drops --data FOLDER --trials 30 --out benchmarks/monitoring/estimate_drops.csv
 
 Population: the labelled rows of a stream (see rivals.py). Of each simulated year, 10,000 reference rows and 365
 batches are drawn from it with replacement, so that all rows are independent. Tests of confidence and drift are run as
@@ -12,14 +13,17 @@ its interval, where an alarm needs more than 1.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from benchmarks.frame import Benchmark, Job
 
-from shiftcal.core.progress import progress_bar
 from shiftcal.faces.monitoring.monitor import Monitor
 from shiftcal.faces.monitoring.table_roles import TableRoles, table_roles
 from shiftcal.target.diagnosis import Diagnosis, PriorShift
@@ -41,51 +45,58 @@ class WithoutEstimate(Monitor):
         return Estimate(found, {}, (), tuple(self.classes_.tolist()), len(logits))
 
 
-def main() -> None:
-    """Write one line for each year, and one for each estimate."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Where the streams are, and how many trials there are to be."""
+    parser.add_argument("--data", type=Path, required=True, help="folder with <stream>_reference.parquet")
     parser.add_argument("--streams", nargs="+", choices=LABELS, default=list(LABELS))
-    parser.add_argument("--years", type=int, default=10, help="of each stream and size of batches")
-    parser.add_argument("--estimates", type=int, default=30, help="of each stream")
-    arguments = parser.parse_args()
-    lines: list[dict[str, object]] = []
+    parser.add_argument("--trials", type=int, default=10, help="years, or estimates, of each stream")
+
+
+def populations(arguments: argparse.Namespace) -> Iterator[tuple[str, pd.DataFrame, TableRoles]]:
+    """Each stream's labelled rows, and what their columns are."""
     for name in arguments.streams:
         population = pd.read_parquet(arguments.data / f"{name}_reference.parquet")
         ignored = [column for column in IGNORED if column in population.columns]
-        roles = table_roles(population, label=LABELS[name], ignore=ignored)
-        for num_rows in (500, 2_000):
-            for seed in progress_bar(range(arguments.years), f"{name}, years of {num_rows} rows a day"):
-                lines.append(
-                    {"stream": name, "rows": num_rows, "seed": seed, **year(population, roles, num_rows, seed)}
-                )
-            pd.DataFrame(lines).to_csv(arguments.out, index=False)
-        for seed in progress_bar(range(arguments.estimates), f"{name}, estimates"):
-            lines.append({"stream": name, "rows": 500, "seed": seed, "drop": drop(population, roles, 500, seed)})
-        pd.DataFrame(lines).to_csv(arguments.out, index=False)
+        yield name, population, table_roles(population, label=LABELS[name], ignore=ignored)
 
 
-def year(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> dict[str, object]:
+def years(arguments: argparse.Namespace) -> Iterator[Job]:
+    """Of each stream and size of batches."""
+    for name, population, roles in populations(arguments):
+        for num_rows, seed in product((500, 2_000), range(arguments.trials)):
+            key = {"stream": name, "rows": num_rows, "seed": seed}
+            yield Job(key, partial(year, population, roles, num_rows, seed))
+
+
+def estimates(arguments: argparse.Namespace) -> Iterator[Job]:
+    """Of each stream."""
+    for name, population, roles in populations(arguments):
+        for seed in range(arguments.trials):
+            yield Job({"stream": name, "rows": 500, "seed": seed}, partial(drop, population, roles, 500, seed))
+
+
+def year(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> list[dict[str, int]]:
     """Batches with an alarm, of either signal and of each."""
     rng = np.random.default_rng(seed)
     monitor = started(WithoutEstimate, population, roles, rng)
     statuses = [monitor.update(drawn(population, num_rows, rng)) for _ in range(DAYS)]
     signals = [{alarm.signal for alarm in status.alarms} for status in statuses]
-    return {
-        "batches": DAYS,
-        "alarms": sum(bool(found) for found in signals),
-        "accuracy_alarms": sum("accuracy" in found for found in signals),
-        "drift_alarms": sum("drift" in found for found in signals),
-    }
+    return [
+        {
+            "batches": DAYS,
+            "alarms": sum(bool(found) for found in signals),
+            "accuracy_alarms": sum("accuracy" in found for found in signals),
+            "drift_alarms": sum("drift" in found for found in signals),
+        }
+    ]
 
 
-def drop(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> float:
+def drop(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> list[dict[str, float]]:
     """Of the estimate from the accuracy on the reference, in half widths of the interval."""
     rng = np.random.default_rng((seed, 1))
     monitor = started(Monitor, population, roles, rng)
     status = monitor.update(drawn(population, num_rows, rng))
-    return (monitor.reference_accuracy_ - status.accuracy) / (status.high - status.accuracy)
+    return [{"drop": (monitor.reference_accuracy_ - status.accuracy) / (status.high - status.accuracy)}]
 
 
 def started(kind: type[Monitor], population: pd.DataFrame, roles: TableRoles, rng: np.random.Generator) -> Monitor:
@@ -99,5 +110,7 @@ def drawn(population: pd.DataFrame, num_rows: int, rng: np.random.Generator) -> 
     return population.iloc[rng.integers(len(population), size=num_rows)].reset_index(drop=True)
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {
+    "false_alarms": Benchmark(years, declare=declare),
+    "estimate_drops": Benchmark(estimates, declare=declare),
+}

@@ -1,6 +1,6 @@
 """Coverage and width of the interval of the accuracy from a few labels, against labels of rows drawn at random.
 
-    python benchmarks/monitoring/few_labels.py --out benchmarks/monitoring/few_labels.csv
+    python -m benchmarks few_labels --out benchmarks/monitoring/few_labels.csv
 
 Made targets of 2,000 rows: probabilities that are right, too sure, too unsure, or sure and wrong on a tenth of the
 rows. Labels are drawn anew each time. At random: Wilson's interval of the share of right ones.
@@ -9,14 +9,15 @@ rows. Labels are drawn anew each time. At random: Wilson's interval of the share
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Job
 from numpy.typing import NDArray
 from scipy import stats
 
-from shiftcal.core.progress import progress_bar
 from shiftcal.target.few_labels import plan_labels
 
 NUM_ROWS = 2_000
@@ -44,20 +45,18 @@ def targets(rng: np.random.Generator) -> dict[str, tuple[FloatArray, FloatArray]
     }
 
 
-def main() -> None:
-    """Write one line for each target and number of labels."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    rng = np.random.default_rng(0)
-    lines = []
-    for name, (stated, true) in targets(rng).items():
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """One for each target and number of labels."""
+    for name, (stated, true) in targets(np.random.default_rng(0)).items():
         for num_labels in (20, 50, 200):
-            found = [trial(stated, true, num_labels, rng) for _ in progress_bar(range(TRIALS), name)]
-            means = pd.DataFrame(found).mean().round(4).to_dict()
-            lines.append({"target": name, "labels": num_labels, "accuracy": round(float(true.mean()), 3), **means})
-            print(lines[-1], flush=True)
-    pd.DataFrame(lines).to_csv(arguments.out, index=False)
+            key = {"target": name, "labels": num_labels, "accuracy": float(true.mean())}
+            yield Job(key, partial(means, stated, true, num_labels))
+
+
+def means(stated: FloatArray, true: FloatArray, num_labels: int) -> list[dict[str, float]]:
+    """Over all draws."""
+    rng = np.random.default_rng(num_labels)
+    return [dict(pd.DataFrame([trial(stated, true, num_labels, rng) for _ in range(TRIALS)]).mean())]
 
 
 def trial(stated: FloatArray, true: FloatArray, num_labels: int, rng: np.random.Generator) -> dict[str, float]:
@@ -82,5 +81,4 @@ def wilson(share: float, num_labels: int) -> tuple[float, float]:
     return found.low, found.high
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {"few_labels": Benchmark(jobs)}

@@ -1,6 +1,6 @@
 """Calibrated confidence (CBPE) with and without what inputs add, on streams that are simulated.
 
-    python benchmarks/monitoring/simulated.py --out benchmarks/monitoring/simulated.csv
+    python -m benchmarks simulated_streams --out benchmarks/monitoring/simulated.csv
 
 Of each world eight correlated numbers and a category decide about two classes by a function with products and waves,
 which a model (logistic regression or boosted trees) has learned from 3,000 rows. A reference of 1,500, 5,000 or
@@ -11,14 +11,15 @@ scale, of a part of the rows, of the category, or of the class frequencies. Inpu
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Job
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from shiftcal.core.progress import progress_bar
 from shiftcal.target.confidence_drop import ConfidenceReference
 from shiftcal.target.right_probability import RightProbability
 
@@ -64,16 +65,21 @@ class World:
         return inputs, labels
 
 
-def main() -> None:
-    """Write one line for each batch, and print the mean errors."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    table = pd.DataFrame([line for seed in progress_bar(range(WORLDS), "worlds") for line in batches(seed)])
-    table.round(5).to_csv(arguments.out, index=False)
-    errors = table[["confidence", "with_inputs"]].sub(table["true_accuracy"], axis=0).abs()
-    print(errors.groupby([table["shift"], table["strength"]]).mean().round(4))
-    print(errors.groupby(table["strength"] > 0).mean().round(4))
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """One for each world."""
+    for seed in range(WORLDS):
+        yield Job({"world": seed}, partial(batches, seed))
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Mean errors by shift."""
+    found = pd.DataFrame(rows)
+    numbers = found[["confidence", "with_inputs", "true_accuracy"]].astype(float)
+    errors = numbers[["confidence", "with_inputs"]].sub(numbers["true_accuracy"], axis=0).abs()
+    lines = ["| shift | strength | error by confidence | with inputs |", "| --- | ---: | ---: | ---: |"]
+    for (shift, strength), means in errors.groupby([found["shift"], found["strength"]]).mean().iterrows():
+        lines.append(f"| {shift} | {strength} | {means['confidence']:.4f} | {means['with_inputs']:.4f} |")
+    return "\n".join(lines) + "\n"
 
 
 def batches(seed: int) -> list[dict[str, object]]:
@@ -93,7 +99,6 @@ def batches(seed: int) -> list[dict[str, object]]:
             calibrated = reference.calibrated(confidence)
             lines.append(
                 {
-                    "world": seed,
                     "reference_rows": REFERENCE_ROWS[seed % 3],
                     "shift": shift,
                     "strength": strength,
@@ -112,5 +117,4 @@ def asked(model: LogisticRegression | HistGradientBoostingClassifier, inputs: np
     return probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {"simulated_streams": Benchmark(jobs, table)}

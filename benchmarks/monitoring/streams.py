@@ -1,14 +1,17 @@
 """What `Monitor` says of the monitored streams, chunk by chunk, to be held against CBPE (rivals.py).
 
-python benchmarks/monitoring/streams.py --data FOLDER --out benchmarks/monitoring/streams.csv
+python -m benchmarks streams --data FOLDER --out benchmarks/monitoring/streams.csv
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from benchmarks.frame import Benchmark, Job
 
 from shiftcal.core.progress import progress_bar
 from shiftcal.faces.monitoring.monitor import Monitor
@@ -19,15 +22,15 @@ LABELS = {"car_loan": "repaid", "credit_card": "y_true", "employment": "employed
 IGNORED = ("timestamp", "year")
 
 
-def main() -> None:
-    """Write one line for each whole chunk of each stream."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    pd.DataFrame([line for name in LABELS for line in chunks(arguments.data, name)]).round(5).to_csv(
-        arguments.out, index=False
-    )
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Where the streams are."""
+    parser.add_argument("--data", type=Path, required=True, help="folder with <stream>_reference.parquet")
+
+
+def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+    """One for each stream."""
+    for name in LABELS:
+        yield Job({"stream": name}, partial(chunks, arguments.data, name))
 
 
 def chunks(folder: Path, name: str) -> list[dict[str, object]]:
@@ -43,7 +46,6 @@ def chunks(folder: Path, name: str) -> list[dict[str, object]]:
         signals = {alarm.signal for alarm in status.alarms}
         lines.append(
             {
-                "stream": name,
                 "chunk": number,
                 "true_accuracy": status.true_accuracy,
                 "accuracy": status.accuracy,
@@ -57,5 +59,4 @@ def chunks(folder: Path, name: str) -> list[dict[str, object]]:
     return lines
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {"streams": Benchmark(jobs, declare=declare)}
