@@ -10,6 +10,7 @@ from PIL import Image
 from torch.utils.data import TensorDataset
 
 from shiftcal.core.errors import InvalidInputError
+from shiftcal.data.image_decoding import decode_picture
 from shiftcal.data.image_formats import convert_images
 from shiftcal.data.inputs import (
     ArrayInputs,
@@ -19,7 +20,6 @@ from shiftcal.data.inputs import (
     ImageFormat,
     Inputs,
 )
-from shiftcal.data.picture_files import decode_picture
 
 ROWS = np.array([1, 0])
 

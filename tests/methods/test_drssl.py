@@ -175,7 +175,7 @@ def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:
 def test_a_step_accepts_what_still_has_its_label_by_the_corrected_prediction(
     blueprint: Blueprint, batch: Batch
 ) -> None:
-    method = DistributionallyRobustSemiSupervised(labelling="prediction")
+    method = DistributionallyRobustSemiSupervised(labelling="scaled")
     network = method.build(blueprint)
     of_class_two = torch.eye(3)[torch.full((16,), 2)]
 
@@ -196,7 +196,7 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
     blueprint: Blueprint, features: ShiftProblem, view_of: Any, put_buffers: Any
 ) -> None:
     method = DistributionallyRobustSemiSupervised(
-        threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, labelling="prediction"
+        threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, labelling="scaled"
     )
     network = method.build(blueprint).eval()
     network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
@@ -226,7 +226,7 @@ def test_where_little_accuracy_is_expected_twice_the_mean_confidence_is_sure_eno
 ) -> None:
     """At a mean of about .36 no row is as sure as .99, and those above .72 are accepted."""
     method = DistributionallyRobustSemiSupervised(
-        threshold=0.99, first_portion=1.0, last_portion=1.0, warmup_share=0.0, labelling="prediction"
+        threshold=0.99, first_portion=1.0, last_portion=1.0, warmup_share=0.0, labelling="scaled"
     )
     network = method.build(blueprint).eval()
     view = view_of(method, network, features, 0)

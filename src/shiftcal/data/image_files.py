@@ -17,9 +17,9 @@ import numpy as np
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.domains import LabelledDomain, Rows, UnlabelledDomain
+from shiftcal.data.image_decoding import picture_mode
 from shiftcal.data.inputs import FileInputs, ImageFormat, readable
 from shiftcal.data.labels import class_numbers
-from shiftcal.data.picture_files import picture_mode
 
 Domain: TypeAlias = LabelledDomain | UnlabelledDomain
 

@@ -22,9 +22,9 @@ from torch.utils.data import Dataset
 
 from shiftcal.core.errors import InvalidInputError, user_code
 from shiftcal.data.encoders import Encoder
+from shiftcal.data.image_decoding import decode_picture
 from shiftcal.data.image_formats import ImageFormat as ImageFormat
 from shiftcal.data.image_formats import convert_images
-from shiftcal.data.picture_files import decode_picture
 
 Kind = Literal["features", "images"]
 

@@ -13,10 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError, shown
+from shiftcal.data.image_decoding import decode_picture, picture_mode
 from shiftcal.data.image_files import GREY_MODES
 from shiftcal.data.image_formats import ImageFormat
 from shiftcal.data.inputs import DecodedInputs, Inputs
-from shiftcal.data.picture_files import decode_picture, picture_mode
 
 _MOST_SHARDS = 100_000
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")

@@ -85,12 +85,12 @@ class DistributionallyRobustSemiSupervised(
         """The threshold, or its default."""
         if self.threshold is not None:
             return self.threshold
-        return 0.5 if self.is_target_aware else 0.95
+        return 0.5 if self.has_label_model else 0.95
 
     def choose_pseudo_labels(self, network: SelfTrainingNetwork, view: TrainingView) -> PseudoLabels | None:
         """What the steps of the epoch may accept; None during the warm-up, and if batches are labelled one by one."""
         portion = self.portion(view)
-        if portion is None or not self.is_target_aware:
+        if portion is None or not self.has_label_model:
             return None
         scores, robust = network.label_scores(view, self.robust_logits)
         labels = scores.argmax(dim=-1)
@@ -131,13 +131,13 @@ class DistributionallyRobustSemiSupervised(
             TASK,
             task_loss + self.unlabelled_weight * agreement_loss,
             {**logged, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept, num_rows)},
-            None if self.is_target_aware else accepted_labels(batch, probabilities, kept),
+            None if self.has_label_model else accepted_labels(batch, probabilities, kept),
         )
 
     def _may_be_accepted(self, batch: Batch) -> Tensor:
         """Which target rows (N,) of a batch have a label already, or may get one."""
         assert batch.target_rows is not None
-        if not self.is_target_aware:
+        if not self.has_label_model:
             return torch.ones_like(batch.target_rows, dtype=torch.bool)
         if batch.target_soft_labels is None:
             return torch.zeros_like(batch.target_rows, dtype=torch.bool)
@@ -146,13 +146,13 @@ class DistributionallyRobustSemiSupervised(
     def _label_logits(
         self, network: SelfTrainingNetwork, inputs: Tensor, weak: DomainOutputs, log_ratio: Tensor
     ) -> Tensor:
-        if not self.is_target_aware:
+        if not self.has_label_model:
             return self.robust_logits(weak.logits, log_ratio)
         return network.labels.model.log_scores(network.observed(inputs, *weak, log_ratio, self.robust_logits))
 
     def _thresholds(self, batch: Batch, probabilities: Tensor) -> float | Tensor:
         """The least confidence of each row (N,): any will do for a label that is still the one chosen beforehand."""
-        if not self.is_target_aware:
+        if not self.has_label_model:
             return self.least_confidence
         if batch.target_soft_labels is None:
             return torch.inf

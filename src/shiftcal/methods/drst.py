@@ -63,7 +63,7 @@ class DistributionallyRobustSelfTraining(
             return None
         scores = (
             network.label_scores(view, self.robust_logits)[0]
-            if self.is_target_aware
+            if self.has_label_model
             else view.target_outputs.logits.double()
         )
         probabilities = torch.softmax(scores, dim=-1)
@@ -74,13 +74,13 @@ class DistributionallyRobustSelfTraining(
         """As `drl`, with strong views of pseudo-labelled images; the reference sees none of them."""
         yield from reference_update(network.reference, batch)
         # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
-        if self.is_target_aware:
+        if self.has_label_model:
             batch = self.in_strong_views(batch, network.task.backbone)
         yield from super().training_step(network, batch)
 
     def ratio_source_weights(self, batch: Batch) -> Tensor | None:
         """R stays that of the source itself: pseudo-labelled rows are no part of it but in the paper's form."""
-        if not self.is_target_aware or not batch.is_pseudo.any():
+        if not self.has_label_model or not batch.is_pseudo.any():
             return None
         is_source = (~batch.is_pseudo).float()
         return is_source / mean_over_batch(is_source).clamp_min(1 / len(is_source))
@@ -97,7 +97,7 @@ class DistributionallyRobustSelfTraining(
 
     def predicts_with_clusters(self, network: SelfTrainingNetwork) -> bool:
         """Where they take part in labelling."""
-        return self.is_target_aware and network.uses_clusters(self.labelling)
+        return self.has_label_model and network.uses_clusters(self.labelling)
 
     def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
         """The classifier without its clusters, which would confirm themselves, and features of the reference."""

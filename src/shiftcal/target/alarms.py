@@ -55,6 +55,10 @@ class AlarmRule:
         """Of each signal."""
         return self.error_rate / len(set(self.watch))
 
+    def accuracy_has_fallen(self, high: float, reference_accuracy: float, confidence_p_value: float) -> bool:
+        """Whether a batch shows that by itself: by the upper end of its interval, or by its confidence."""
+        return high < reference_accuracy or confidence_p_value <= self.level / 2
+
     def accuracy_alarms(self, seen: AccuracySigns) -> tuple[Alarm, ...]:
         """Where the accuracy has fallen, with all reasons for that in one alarm."""
         if "accuracy" not in self.watch:

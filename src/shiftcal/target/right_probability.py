@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
+from shiftcal.target.diagnosis import Diagnosis
+
 _FloatArray = NDArray[np.float64]
 
 _FOLDS = 3
@@ -40,6 +42,7 @@ class RightProbability:
 
     def __init__(self, calibrated: _FloatArray, right: NDArray[np.bool_], inputs: _FloatArray | None) -> None:
         self._trees: list[HistGradientBoostingRegressor] = []
+        self._num_rows = len(right)
         self.share = 0.0
         """s: how far that which inputs add is confirmed."""
         if inputs is not None and inputs.shape[1] and len(right) >= FEWEST_ROWS:
@@ -52,6 +55,19 @@ class RightProbability:
         described = np.column_stack([calibrated, inputs])
         added = np.mean([trees.predict(described) for trees in self._trees], axis=0)
         return np.asarray((calibrated + self.share * added).clip(0, 1))
+
+    def brought_to(self, found: Diagnosis, calibrated: _FloatArray, inputs: _FloatArray | None) -> Diagnosis:
+        """An estimate of a batch, brought to the mean of r over its rows.
+
+        It stands as far as the classes form clusters, which speak for themselves, where other class frequencies
+        explain the shift, under which confidence means something else, and where the reference is small.
+        """
+        assert found.prior_shift is not None
+        if found.prior_shift.explains or self._num_rows < FEWEST_ROWS:
+            return found
+        by_reference = float(self.of(calibrated, inputs).mean())
+        reliability = found.cluster_reliability
+        return found.moved_to(reliability * found.accuracy + (1 - reliability) * by_reference)
 
     def _learn(self, described: _FloatArray, unexplained: _FloatArray) -> None:
         found = np.zeros(len(unexplained))

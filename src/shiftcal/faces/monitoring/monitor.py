@@ -27,11 +27,9 @@ from shiftcal.target.alarms import SIGNALS, AccuracySigns, AlarmRule
 from shiftcal.target.batch_status import BatchStatus, Signal
 from shiftcal.target.column_encoding import ColumnEncoder
 from shiftcal.target.confidence_drop import ConfidenceReference
-from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.drift import Column, ReferenceColumns
 from shiftcal.target.feature_map import FeatureTable
 from shiftcal.target.performance import Estimate
-from shiftcal.target.right_probability import FEWEST_ROWS as FEWEST_ROWS_OF_REFERENCE
 from shiftcal.target.right_probability import RightProbability
 from shiftcal.target.sampling import sampled_rows
 
@@ -122,7 +120,7 @@ class Monitor:
         columns = self._columns_of(X, features)
         structure = self._structure_of(features, columns)
         calibrated = self._confidence.calibrated(probabilities.max(axis=1))
-        found = self._expected(self._estimate(logits, structure).diagnosis, calibrated, structure)
+        found = self._right.brought_to(self._estimate(logits, structure).diagnosis, calibrated, structure)
         interval, prior = found.interval, found.prior_shift
         assert interval is not None
         assert prior is not None
@@ -210,21 +208,6 @@ class Monitor:
         scaling = TargetScaling(use_features=structure is not None)
         return estimate_performance(data, target, scaling, tuple(self.classes_.tolist()))
 
-    def _expected(
-        self, found: Diagnosis, calibrated: NDArray[np.float64], structure: NDArray[np.float64] | None
-    ) -> Diagnosis:
-        """The estimate, brought to what a large reference says of rows of such confidence and inputs.
-
-        It stands as far as the classes form clusters, which speak for themselves, and where other class frequencies
-        explain the shift, under which confidence means something else.
-        """
-        assert found.prior_shift is not None
-        if found.prior_shift.explains or len(self._source_labels) < FEWEST_ROWS_OF_REFERENCE:
-            return found
-        by_reference = float(self._right.of(calibrated, structure).mean())
-        reliability = found.cluster_reliability
-        return found.moved_to(reliability * found.accuracy + (1 - reliability) * by_reference)
-
     def _accuracy_signs(
         self, accuracy: float, interval: tuple[float, float], calibrated: NDArray[np.float64]
     ) -> AccuracySigns:
@@ -248,7 +231,7 @@ class Monitor:
         return [
             (status.confidence, status.num_rows)
             for status in self.history[1 - self._window :]
-            if status.high >= self.reference_accuracy_ and status.confidence_p_value > self._rule.level / 2
+            if not self._rule.accuracy_has_fallen(status.high, self.reference_accuracy_, status.confidence_p_value)
         ]
 
     def _accuracy(self, probabilities: NDArray[np.float64], y: Any, name: str) -> float:

@@ -28,7 +28,7 @@ _MOST_ROWS = 2_000
 # Of a large target, whose features need not fit into memory.
 _ROWS_AT_A_TIME = 4_096
 
-Labelling = Literal["auto", "clusters", "prediction", "confidence"]
+Labelling = Literal["auto", "clusters", "scaled", "confidence"]
 RobustForm = Callable[[Tensor, Tensor], Tensor]
 """From logits (N, C) and log R (N,) to the logits of the predictive form."""
 
@@ -198,18 +198,18 @@ class TargetAwareLabelling(GrowingRounds):
     )
 
     @property
-    def is_target_aware(self) -> bool:
+    def has_label_model(self) -> bool:
         """Whether labels are not by the prediction alone."""
         return self.labelling != "confidence"
 
     @property
     def has_reference(self) -> bool:
         """Whether networks for images get a source reference."""
-        return self.source_reference and self.is_target_aware
+        return self.source_reference and self.has_label_model
 
     def fit_buffers(self, network: SelfTrainingNetwork, view: TrainingView) -> Mapping[str, Tensor]:
         """The label model as the network stands; none during the warm-up."""
-        if self.portion(view) is None or not self.is_target_aware:
+        if self.portion(view) is None or not self.has_label_model:
             return {}
         return network.fit_labels(
             view,

@@ -12,10 +12,10 @@ import torch
 from PIL import EpsImagePlugin, Image, features
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.data import picture_files
+from shiftcal.data import image_decoding
+from shiftcal.data.image_decoding import PICTURE_FORMATS, decode_picture, picture_mode
 from shiftcal.data.image_files import IMAGE_SUFFIXES, unlabelled_folder_domain
 from shiftcal.data.image_formats import ImageFormat, convert_images
-from shiftcal.data.picture_files import PICTURE_FORMATS, decode_picture, picture_mode
 
 
 def encoded(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], kind: str = "PNG") -> io.BytesIO:
@@ -84,7 +84,7 @@ def test_large_jpegs_are_reduced_while_they_are_decoded(monkeypatch: pytest.Monk
     ramp = np.linspace(0, 255, 640, dtype=np.uint8)
     pixels = np.broadcast_to(ramp[:, None], (640, 640)).copy()
     whole = decode_picture(encoded(pixels, "JPEG"), ImageFormat(16, 1), name="ramp")
-    monkeypatch.setattr(picture_files, "_LARGE", 1000)
+    monkeypatch.setattr(image_decoding, "_LARGE", 1000)
     sizes = []
     resize = Image.Image.resize
 
