@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shiftcal.calibrators.base import CalibrationData
 from shiftcal.core.errors import InvalidInputError, OutputError, UnknownNameError
 from shiftcal.core.folder_lock import LOCK_FILE, folder_lock
+from shiftcal.data.batches import ShiftProblem
 from shiftcal.runs.comparison import (
     ComparisonPlan,
     Contender,
@@ -22,6 +24,7 @@ from shiftcal.runs.life_cycle import check_same_options
 from shiftcal.runs.reporting import RunContents
 from shiftcal.runs.tasks import Task
 from shiftcal.training.fit import fit_model
+from shiftcal.training.fitted_model import FittedModel
 
 pytestmark = pytest.mark.usefixtures("quick_estimate")
 
@@ -192,6 +195,26 @@ class TestRunning:
         run_comparison(plan(tasks=(Task("source.npz", "near.npz"),), num_seeds=3), finished)
         assert seeds == [2, 2]
         assert times_of_cells(finished).items() >= before.items()
+
+    def test_a_model_is_asked_once_for_all_its_calibrators(
+        self, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whether it was just trained or is read from its cell; and they learn the same from it."""
+        asked, observed = [], FittedModel.observed
+
+        def counted(model: FittedModel, problem: ShiftProblem) -> CalibrationData:
+            asked.append(model.recipe.method_name)
+            return observed(model, problem)
+
+        monkeypatch.setattr(FittedModel, "observed", counted)
+        one_task = {"tasks": (Task("source.npz", "near.npz"),), "num_seeds": 1}
+        run_comparison(plan(**one_task, contenders=parse_contenders("source-only,source-only+temperature")), tmp_path)
+        assert asked == ["source-only"]
+        run_comparison(plan(**one_task), tmp_path)
+        assert asked == ["source-only", "source-only", "drl"]
+        expected = find_cells(finished)
+        for key, folder in find_cells(tmp_path).items():
+            assert folder.read_metrics() == expected[key].read_metrics()
 
     def test_other_options_are_refused(self, finished: Path) -> None:
         before = times_of_cells(finished)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _MOST_ROWS_FOR_STATISTICS = 2_000
+Calibrate = Callable[[FittedModel, ShiftProblem], FittedModel]
 
 
 def fit_model(
@@ -44,6 +45,7 @@ def fit_model(
     resume: bool = False,
     after_epoch: Callable[[list[EpochRecord]], None] = lambda _: None,
     watch: Watch | None = None,
+    calibrate: Calibrate = FittedModel.calibrated,
 ) -> FittedModel:
     """Train on a problem, then fit the calibrator.
 
@@ -54,6 +56,7 @@ def fit_model(
         resume: go on from that state if there is one.
         after_epoch: called in the main process with the history so far.
         watch: called in every process after each epoch, see `Trainer.run`; it has no part in the result.
+        calibrate: fits the calibrator of the trained model, for callers who want what it learns from too.
 
     Raises:
         TrainingInterrupted: a signal came; the state is in the checkpoint.
@@ -118,7 +121,7 @@ def fit_model(
         )
         trainer.finish()
         fitted = replace(snapshot(), pseudo_labels=trainer.progress.pseudo_label_rounds)
-    return fitted.calibrated(given)
+    return calibrate(fitted, given)
 
 
 def _watching_features(watch: Watch | None, frozen: FrozenBackbone) -> Watch | None:

@@ -18,7 +18,7 @@ from shiftcal.calibrators.estimates import estimate_performance
 from shiftcal.calibrators.target_scaling import TargetScaling
 from shiftcal.core.errors import CheckpointError, InvalidInputError, shown
 from shiftcal.data.batches import ShiftProblem
-from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
+from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.encoders import Encoder, encoder_from_plain
 from shiftcal.data.feature_store import ExtractedInputs
 from shiftcal.data.inputs import ArrayInputs, Inputs
@@ -169,20 +169,27 @@ class FittedModel:
         name: str | None,
         problem: ShiftProblem,
         calibrator_options: Mapping[str, Any] | None = None,
+        *,
+        observed: CalibrationData | None = None,
     ) -> FittedModel:
         """The same network with another calibrator, fitted to the data that it was trained on."""
         other = replace(self, recipe=self.recipe.with_calibrator(name, calibrator_options))
-        return other.calibrated(problem)
+        return other.calibrated(problem, observed)
 
-    def calibrated(self, problem: ShiftProblem) -> FittedModel:
-        """The same with the calibrator of its recipe fitted, and what there is to say of the target."""
+    def calibrated(self, problem: ShiftProblem, observed: CalibrationData | None = None) -> FittedModel:
+        """The same with the calibrator of its recipe fitted, and what there is to say of the target.
+
+        Args:
+            problem: the data that it was trained on.
+            observed: what the network says of it, from `observed`, where several calibrators learn from the same.
+        """
         if self.frozen_backbone is not None:
             problem = self.frozen_backbone.freeze(problem)
-        training, held_out = source_split(problem.source, self.recipe.training)
+        _, held_out = source_split(problem.source, self.recipe.training)
         calibrator = self.recipe.calibrator
         if calibrator is not None and calibrator.needs_held_out:
             check_held_out(self.recipe, held_out)
-        data = self._calibration_data(training, held_out, problem.target)
+        data = self._observed(problem) if observed is None else observed
         state = None if calibrator is None else calibrator.fit(data)
         diagnosis = data.diagnose() if calibrator is None else calibrator.diagnose(data)
         fitted = replace(self, calibrator_state=state, findings=replace(self.findings, diagnosis=diagnosis))
@@ -205,10 +212,13 @@ class FittedModel:
             fitted = replace(fitted, findings=replace(fitted.findings, diagnosis=diagnosis))
         return replace(fitted, conformity=found, held_out=kept)
 
-    def _calibration_data(
-        self, training: LabelledDomain, held_out: LabelledDomain | None, target: UnlabelledDomain | None
-    ) -> CalibrationData:
-        """What the model says of (a sample of) the rows of both domains."""
+    def observed(self, problem: ShiftProblem) -> CalibrationData:
+        """What the network says of (a sample of) the rows of both domains: all that calibrators learn from."""
+        return self._observed(problem if self.frozen_backbone is None else self.frozen_backbone.freeze(problem))
+
+    def _observed(self, problem: ShiftProblem) -> CalibrationData:
+        training, held_out = source_split(problem.source, self.recipe.training)
+        target = problem.target
         seen = sampled_domain(training)
         unseen = seen if held_out is None else sampled_domain(held_out)
         target_inputs = None if target is None else target.inputs.subset(sampled_rows(len(target)))

@@ -1,7 +1,8 @@
 """Carries out the cells of a comparison that are missing, by an engine: in this process, in several, on a cluster.
 
 Every cell is a run folder; finished cells are skipped, interrupted ones go on where they stopped. A method is
-trained once for each task and seed, and its calibrators are fitted to that one model.
+trained once for each task and seed, and its calibrators are fitted to that one model, which is asked once what it
+says of both domains.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from shiftcal.calibrators.base import CalibrationData
 from shiftcal.core.errors import InvalidInputError, OutputError, ShiftcalError
 from shiftcal.core.files import check_writable_folder, is_temporary
 from shiftcal.core.folder_lock import LOCK_FILE, folder_lock
 from shiftcal.core.progress import progress_bar
+from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.runs.comparison.plan import ComparisonPlan, Training, cell_folder, cells_of, trainings_of
 from shiftcal.runs.comparison.tables import write_tables
@@ -119,30 +122,57 @@ def _carry_out(plan: ComparisonPlan, training: Training, *, out: Path, learning_
     try:
         # A machine that is taken for lost may still be at work in this cell.
         with folder_lock(base.path, wait_seconds=_SECONDS_FOR_LOST_MACHINES):
-            model = _trained_model(base, config, data, training, learning_curves)
-            _calibrate(plan, model, data, training, out)
+            observer = _Observer()
+            model = _trained_model(base, config, data, training, observer, learning_curves)
+            _calibrate(plan, model, data, training, observer, out)
     except ShiftcalError:
         _remove_empty_folders(base, out)
         raise
 
 
+class _Observer:
+    """Fits calibrators to one network: it is asked once, and estimates that several of them need are made once."""
+
+    _known: CalibrationData | None = None
+
+    def observed(self, model: FittedModel, problem: ShiftProblem) -> CalibrationData:
+        """What the network says of both domains, whatever the calibrator behind it."""
+        if self._known is None:
+            self._known = model.observed(problem)
+        return self._known
+
+    def calibrated(self, model: FittedModel, problem: ShiftProblem) -> FittedModel:
+        """The model with the calibrator of its recipe fitted."""
+        return model.calibrated(problem, self.observed(model, problem))
+
+
 def _trained_model(
-    base: RunFolder, config: RunConfig, data: LoadedData, training: Training, learning_curves: bool
+    base: RunFolder,
+    config: RunConfig,
+    data: LoadedData,
+    training: Training,
+    observer: _Observer,
+    learning_curves: bool,
 ) -> FittedModel:
     if base.is_finished:
         return load_model(base.checkpoint)
     facts = {"task": training.task.name, "contender": training.trained.name}
-    fit = partial(fit_model, resume=True)
+    fit = partial(fit_model, resume=True, calibrate=observer.calibrated)
     return carry_out_run(base, config, data, fit, learning_curve=learning_curves, facts=facts)
 
 
-def _calibrate(plan: ComparisonPlan, model: FittedModel, data: LoadedData, training: Training, out: Path) -> None:
+def _calibrate(
+    plan: ComparisonPlan, model: FittedModel, data: LoadedData, training: Training, observer: _Observer, out: Path
+) -> None:
     """The cells of one trained model that are missing."""
     for contender in training.contenders:
         cell = cell_folder(out, training.task, contender, training.seed)
         if not cell.is_finished:
             own = plan.config(training.task, contender, training.seed)
-            calibrated = model.with_calibrator(contender.calibrator, data.problem, own.calibrator_options)
+            observed = observer.observed(model, data.problem)
+            calibrated = model.with_calibrator(
+                contender.calibrator, data.problem, own.calibrator_options, observed=observed
+            )
             facts = {"task": training.task.name, "contender": contender.name}
             begin_run(cell, data.resolved(own), data)
             finish_run(cell, calibrated, data, data.resolved(own), facts=facts)
