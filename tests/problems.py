@@ -46,7 +46,7 @@ def estimate_quickly(patch: pytest.MonkeyPatch) -> None:
 
     For tests that ask something else: the whole estimate takes ten times as long as training one of their networks.
     """
-    patch.setattr(Combined, "diagnose", lambda _, evidence: MeanConfidence().diagnose(evidence))
+    patch.setattr(Combined, "diagnose", lambda _, evidence, **_options: MeanConfidence().diagnose(evidence))
     patch.setattr("shiftcal.target.structure.fit_domain_classifier", lambda *_: None)
 
 

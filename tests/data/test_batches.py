@@ -181,6 +181,7 @@ def test_soft_labels_are_one_hot_for_the_source_and_as_chosen_for_pseudo_labelle
     pseudo = PseudoLabels(rows=np.array([19, 4]), labels=np.array([2, 1]), soft_labels=soft)
     (batch,) = draw(make_problem(pseudo=pseudo), BatchPlan(batch_size=14), num_steps=1)
     assert batch.is_pseudo.tolist() == [row >= TARGET_START for row in source_rows([batch])]
+    assert batch.soft_labels is not None
     for row, label, distribution, is_pseudo in zip(
         source_rows([batch]), batch.source_labels, batch.soft_labels, batch.is_pseudo, strict=True
     ):

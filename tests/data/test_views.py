@@ -7,7 +7,7 @@ from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.image_operations import FILL
-from shiftcal.data.randomness import seeded_generator
+from shiftcal.data.randomness import derived_seeds, seeded_generator
 from shiftcal.data.views import ViewMaker
 
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 13, 17)]
@@ -197,3 +197,10 @@ def test_views_of_some_rows_are_those_that_all_would_have() -> None:
     for kind in ("weak", "strong"):
         every, some = (getattr(ViewMaker(seed=0, step=5), kind)(images, **given) for given in ({}, {"only": only}))
         assert torch.equal(some, every[only])
+
+
+def test_seeds_of_many_steps_differ_and_are_decided_by_their_parts() -> None:
+    seeds = derived_seeds(1000, 0, 3, 1)
+    assert len(set(seeds)) == 1000
+    assert seeds == derived_seeds(1000, 0, 3, 1)
+    assert not set(seeds) & set(derived_seeds(1000, 0, 4, 1))

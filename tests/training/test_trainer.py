@@ -35,7 +35,8 @@ class SelfTraining(SourceOnly):
         return PseudoLabels(rows.numpy().astype(np.int64), chosen, 0.5 * np.eye(3, dtype=np.float32)[chosen])
 
     def training_step(self, network: Classifier, batch: Batch) -> Iterator[Update]:
-        yield Update(TASK, -(batch.soft_labels * network(batch.source_inputs)[0].log_softmax(dim=-1)).mean())
+        labels = torch.eye(3)[batch.source_labels] if batch.soft_labels is None else batch.soft_labels
+        yield Update(TASK, -(labels * network(batch.source_inputs)[0].log_softmax(dim=-1)).mean())
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.limits import BATCH_BYTES
@@ -26,6 +27,7 @@ from shiftcal.data.weights import weighted_rows
 
 _SOURCE, _TARGET, _PSEUDO = 0, 1, 2
 Distributions = NDArray[np.float32]
+_NO_ROWS: Rows = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,11 @@ class Batch(NamedTuple):
     """What a method sees in one step."""
 
     source_inputs: Tensor
-    """(B, ...) of source rows and, in self-training, of pseudo-labelled target rows."""
+    """(B, ...) of source rows and, in self-training, behind them of pseudo-labelled target rows."""
     source_labels: Tensor
     """(B,) class numbers."""
-    soft_labels: Tensor
-    """(B, C): one-hot for source rows, what the method chose for pseudo-labelled ones."""
+    soft_labels: Tensor | None
+    """(B, C): one-hot for source rows, what the method chose for pseudo-labelled ones; None if it chose classes."""
     is_pseudo: Tensor
     """(B,) whether a row is a pseudo-labelled row of the target."""
     target_inputs: Tensor | None
@@ -118,7 +120,7 @@ class _RawBatch(NamedTuple):
     step: int
     source_inputs: Tensor
     source_labels: Tensor
-    soft_labels: Tensor
+    soft_labels: Tensor | None
     is_pseudo: Tensor
     target_inputs: Tensor | None
     target_rows: Tensor | None
@@ -161,7 +163,6 @@ def iterate_batches(
         )
         assert source_inputs is not None
         assert source_labels is not None
-        assert soft_labels is not None
         assert is_pseudo is not None
         yield Batch(
             source_inputs,
@@ -188,10 +189,14 @@ class _EpochBatches:
     def __getitem__(self, step: int) -> _RawBatch:
         joined = self.plan.pseudo_labels_join_source
         share = self.plan.batch_size // self.plan.world_size
-        rows = (
-            self._labelled_rows(step, share) if joined else self._rows(_SOURCE, len(self.problem.source), step, share)
+        rows, pseudo_rows = (
+            self._labelled_rows(step, share)
+            if joined
+            else (self._rows(_SOURCE, len(self.problem.source), step, share), _NO_ROWS)
         )
-        labelled = (self._inputs(rows), *self._labels(rows), torch.from_numpy(rows >= len(self.problem.source)))
+        is_pseudo = torch.zeros(share, dtype=torch.bool)
+        is_pseudo[len(rows) :] = True
+        labelled = (self._inputs(rows, pseudo_rows), *self._labels(rows, pseudo_rows), is_pseudo)
         target = self.problem.target
         if target is None:
             return _RawBatch(step, *labelled, None, None, None)
@@ -199,34 +204,28 @@ class _EpochBatches:
         chosen = None if joined else self._chosen_for(target_rows)
         return _RawBatch(step, *labelled, target.inputs.fetch(target_rows), torch.from_numpy(target_rows), chosen)
 
-    def _inputs(self, rows: Rows) -> Tensor:
-        """Inputs of rows of source and pseudo-labelled target put end to end."""
+    def _inputs(self, rows: Rows, pseudo_rows: Rows) -> Tensor:
+        """Inputs of source rows, and of rows among the pseudo-labelled ones."""
         source, target, pseudo = self.problem.source, self.problem.target, self.problem.pseudo_labels
-        from_source = rows < len(source)
-        if from_source.all():
+        if len(pseudo_rows) == 0:
             return source.inputs.fetch(rows)
         assert target is not None
         assert pseudo is not None
-        inputs = torch.empty(len(rows), *source.inputs.shape)
-        if from_source.any():
-            inputs[torch.from_numpy(from_source)] = source.inputs.fetch(rows[from_source])
-        inputs[torch.from_numpy(~from_source)] = target.inputs.fetch(pseudo.rows[rows[~from_source] - len(source)])
-        return inputs
+        inputs = target.inputs.fetch(pseudo.rows[pseudo_rows])
+        return torch.cat([source.inputs.fetch(rows), inputs]) if len(rows) else inputs
 
-    def _labels(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Labels of the same rows, as class numbers and as distributions."""
+    def _labels(self, rows: Rows, pseudo_rows: Rows) -> tuple[Tensor, Tensor | None]:
+        """Labels of the same rows, as class numbers and, if there are such, as distributions."""
         source, pseudo = self.problem.source, self.problem.pseudo_labels
-        from_source = rows < len(source)
-        labels = np.empty(len(rows), dtype=np.int64)
-        labels[from_source] = source.labels[rows[from_source]]
-        pseudo_rows = rows[~from_source] - len(source)
-        if pseudo is not None:
-            labels[~from_source] = pseudo.labels[pseudo_rows]
-        soft_labels = np.zeros((len(rows), len(source.classes)), dtype=np.float32)
-        soft_labels[np.arange(len(rows)), labels] = 1
-        if pseudo is not None and pseudo.soft_labels is not None:
-            soft_labels[~from_source] = pseudo.soft_labels[pseudo_rows]
-        return torch.from_numpy(labels), torch.from_numpy(soft_labels)
+        labels = torch.from_numpy(source.labels[rows])
+        if len(pseudo_rows) > 0:
+            assert pseudo is not None
+            labels = torch.cat([labels, torch.from_numpy(pseudo.labels[pseudo_rows])])
+        if pseudo is None or pseudo.soft_labels is None:
+            return labels, None
+        soft_labels = one_hot(labels, len(source.classes)).float()
+        soft_labels[len(rows) :] = torch.from_numpy(pseudo.soft_labels[pseudo_rows])
+        return labels, soft_labels
 
     def _chosen_for(self, target_rows: Rows) -> Tensor | None:
         """What was chosen as labels of target rows, as distributions; 0 where nothing was."""
@@ -245,14 +244,17 @@ class _EpochBatches:
             chosen[known] = pseudo.soft_labels[drawn[known]]
         return torch.from_numpy(chosen)
 
-    def _labelled_rows(self, step: int, count: int) -> Rows:
-        """Rows of source and pseudo-labelled target put end to end."""
+    def _labelled_rows(self, step: int, count: int) -> tuple[Rows, Rows]:
+        """Source rows, and rows among the pseudo-labelled ones."""
         num_source, pseudo = len(self.problem.source), self.problem.pseudo_labels
-        if pseudo is None or self.plan.pseudo_batch_share is None:
-            return self._rows(_SOURCE, self.problem.num_labelled, step, count)
+        if pseudo is None:
+            return self._rows(_SOURCE, num_source, step, count), _NO_ROWS
+        if self.plan.pseudo_batch_share is None:
+            rows = self._rows(_SOURCE, self.problem.num_labelled, step, count)
+            return rows[rows < num_source], rows[rows >= num_source] - num_source
         num_pseudo = min(max(round(self.plan.pseudo_batch_share * count), 1), count - 1)
         from_source = self._rows(_SOURCE, num_source, step, count - num_pseudo)
-        return np.concatenate([from_source, num_source + self._rows(_PSEUDO, len(pseudo), step, num_pseudo)])
+        return from_source, self._rows(_PSEUDO, len(pseudo), step, num_pseudo)
 
     def _rows(self, domain: int, num_rows: int, step: int, count: int) -> Rows:
         """This process's `count` of the rows of a step: one permutation after the other, cut into batches."""

@@ -130,7 +130,7 @@ class ArrayInputs(Inputs):
 
     def fetch(self, rows: NDArray[np.int64]) -> Tensor:
         """See `Inputs.fetch`."""
-        return self._as_numbers(self.values[torch.from_numpy(rows)])
+        return self._as_numbers(self.values.index_select(0, torch.from_numpy(rows)))
 
     def fetch_span(self, rows: range) -> Tensor:
         """See `Inputs.fetch_span`; no copy is made."""

@@ -14,7 +14,12 @@ def seeded_generator(*parts: int) -> torch.Generator:
 
 
 def derived_seed(*parts: int) -> int:
-    """A seed of 64 bits that is decided by the integers, such as `(seed, step)`, and by their order.
+    """A seed of 64 bits that is decided by the integers, such as `(seed, step)`, and by their order."""
+    return derived_seeds(1, *parts)[0]
+
+
+def derived_seeds(count: int, *parts: int) -> list[int]:
+    """So many unrelated seeds at once, which takes hardly longer than one.
 
     Neighbouring integers give unrelated streams, and `(1,)`, `(1, 0)` and `(0, 1)` are different seeds.
 
@@ -28,4 +33,5 @@ def derived_seed(*parts: int) -> int:
     words = [len(parts)]
     for part in parts:
         words += [part & 0xFFFFFFFF, part >> 32]
-    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+    seeds: list[int] = np.random.SeedSequence(words).generate_state(count, np.uint64).tolist()
+    return seeds

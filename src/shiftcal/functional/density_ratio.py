@@ -8,6 +8,7 @@ strength says how much of it is believed:  log R = strength * b tanh(g / b),  b 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -30,26 +31,30 @@ def ratio_from_logit(bounded_logit: Tensor, strength: float) -> Tensor:
     return torch.exp(strength * bounded_logit)
 
 
-def domain_loss(
-    source_logit: Tensor,
-    target_logit: Tensor,
-    source_weights: Tensor | None = None,
-    target_weights: Tensor | None = None,
-) -> Tensor:
+def domain_loss(logit: Tensor, num_source: int, weights: Tensor | None = None) -> Tensor:
     """Binary cross-entropy of telling source from target, each domain with half of the weight.
 
     The weight of a domain does not depend on its number of samples, so exp(logit) estimates the density ratio
     without a correction for unequal batches.
 
     Args:
-        source_logit: (N,) logit of "source" for source samples.
-        target_logit: (M,) the same for target samples.
-        source_weights: (N,) of the source samples, with mean one; None: all count alike.
-        target_weights: (M,) likewise.
+        logit: (N + M,) of "source", for N source samples and then for M target samples.
+        num_source: N.
+        weights: (N + M,) of the samples, with mean one in each domain; None: all count alike.
     """
-    source_losses, target_losses = softplus(-source_logit), softplus(target_logit)
-    if source_weights is not None:
-        source_losses = source_weights * source_losses
-    if target_weights is not None:
-        target_losses = target_weights * target_losses
-    return (source_losses.mean() + target_losses.mean()) / 2
+    sign, share = _signs_and_shares(num_source, len(logit) - num_source, logit.dtype, logit.device)
+    return (softplus(sign * logit) * (share if weights is None else share * weights)).sum()
+
+
+# Batches have few sizes, and networks in front are often so small that each operation of a loss shows.
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _signs_and_shares(
+    num_source: int, num_target: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """(N + M,) what a logit is multiplied by, and the part that a sample has in the loss."""
+    sign, share = torch.ones(2, num_source + num_target, dtype=dtype, device=device)
+    sign[:num_source] = -1
+    share[:num_source] /= 2 * num_source
+    share[num_source:] /= 2 * num_target
+    return sign, share

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from shiftcal.functional.predictive import RegularizedForm, centred, one_hot, robust_probabilities
+from shiftcal.functional.predictive import RegularizedForm, centred, robust_logits
 
 
 def target_potential(logits: Tensor, density_ratio: Tensor, *, class_regularization: float = 0.0) -> Tensor:
@@ -40,13 +41,13 @@ def task_surrogate(
     class_regularization: float = 0.0,
     form: RegularizedForm = "paper",
 ) -> Tensor:
-    """A scalar whose gradient in the source logits is (f - 1[y]) / N: mean( stop_gradient(f - 1[y]) . z ).
+    """A scalar whose gradient in the source logits is (f - 1[y]) / N, and whose value is the cross-entropy of f.
 
-    Its value means nothing by itself; log the cross-entropy of f instead.
+    It is that of z + stop_gradient(robust logits - z): the logits of f, which move as z does.
     """
     with torch.no_grad():
-        probabilities = robust_probabilities(
+        robust = robust_logits(
             logits, density_ratio, class_regularization=class_regularization, labels=labels, form=form
         )
-        residual = probabilities - one_hot(labels, probabilities)
-    return (residual * logits).sum(dim=-1).mean()
+        scaling = robust - logits
+    return cross_entropy(logits + scaling, labels)

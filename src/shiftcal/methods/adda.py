@@ -89,7 +89,8 @@ class AdversarialDiscriminative(Method[TwoEncoderNetwork]):
         with torch.no_grad(), frozen_statistics(network.source_encoder):
             source_features = network.source_encoder(batch.source_inputs)
         target_features = network.task.backbone(batch.target_inputs)
-        telling_apart = domain_loss(network.domain(source_features), network.domain(target_features.detach()))
+        features = torch.cat([source_features, target_features.detach()])
+        telling_apart = domain_loss(network.domain(features), len(source_features))
         yield Update(DOMAIN, telling_apart, {"domain_loss": telling_apart})
         mapping_loss = softplus(-network.domain(target_features)).mean()
         yield Update(ENCODER, mapping_loss, {"mapping_loss": mapping_loss})

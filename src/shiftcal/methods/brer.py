@@ -74,7 +74,7 @@ class RenyiEntropy(ClassBalancedSelfTraining):
         assert isinstance(network, NoisyClassifier)
         batch = self.in_strong_views(batch, network.backbone)
         features = dropout(network.backbone(batch.source_inputs), self.dropout_rate)
-        noise = torch.randn(self.num_training_draws, *batch.soft_labels.shape, device=features.device)
+        noise = torch.randn(self.num_training_draws, len(features), network.head.out_features, device=features.device)
         log_probabilities = network.log_probabilities(features, noise)
         losses = nll_loss(log_probabilities, batch.source_labels, reduction="none")
         if self.entropy != "min":

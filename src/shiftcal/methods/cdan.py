@@ -86,12 +86,15 @@ class ConditionalAdversarial(Method[ConditionalNetwork]):
         assert batch.target_inputs is not None
         source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
         scale = self.domain_weight * reversal_scale(batch.progress)
-        source_logit, target_logit = (
-            network.domain_logit(reverse_gradient(seen.features, scale), seen.logits.detach().softmax(dim=-1))
-            for seen in (source, target)
+        logit = torch.cat(
+            [
+                network.domain_logit(reverse_gradient(seen.features, scale), seen.logits.detach().softmax(dim=-1))
+                for seen in (source, target)
+            ]
         )
         task_loss = cross_entropy(source.logits, batch.source_labels)
-        confusion_loss = domain_loss(source_logit, target_logit, self._weights(source), self._weights(target))
+        weights = torch.cat([_weights(source), _weights(target)]) if self.entropy_conditioning else None
+        confusion_loss = domain_loss(logit, len(source.logits), weights)
         yield Update(TASK, task_loss + confusion_loss, {"task_loss": task_loss, "domain_loss": confusion_loss})
 
     def predict(self, network: ConditionalNetwork, inputs: Tensor) -> Outputs:
@@ -99,9 +102,8 @@ class ConditionalAdversarial(Method[ConditionalNetwork]):
         logits, features = network.task(inputs)
         return Outputs(logits, logits.new_ones(len(logits)), features)
 
-    def _weights(self, seen: DomainOutputs) -> Tensor | None:
-        """(N,) with mean one over the domain's part of the batch; None where all count alike."""
-        if not self.entropy_conditioning:
-            return None
-        weights = certainty_weights(seen.logits.detach())
-        return weights / mean_over_batch(weights)
+
+def _weights(seen: DomainOutputs) -> Tensor:
+    """(N,) with mean one over the domain's part of the batch."""
+    weights = certainty_weights(seen.logits.detach())
+    return weights / mean_over_batch(weights)

@@ -59,7 +59,8 @@ class ConfidenceRegularizedSelfTraining(ClassBalancedSelfTraining):
         """One step of cross-entropy with soft labels, and the penalty."""
         batch = self.in_strong_views(batch, network.backbone)
         logits, _ = network(batch.source_inputs)
-        loss = task_loss = cross_entropy(logits, batch.soft_labels)
+        labels = batch.source_labels if batch.soft_labels is None else batch.soft_labels
+        loss = task_loss = cross_entropy(logits, labels)
         if self.regularizer != "lrent":
             penalty = model_regularizer(logits, self.regularizer)
             loss = task_loss + self.weight * (penalty * batch.is_pseudo).mean()

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -25,12 +26,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss
 from shiftcal.functional.gradient_reversal import reversal_scale, reverse_gradient
 from shiftcal.methods.base import TASK, Method, Outputs, Update
-from shiftcal.methods.networks.classifiers import (
-    Blueprint,
-    ClassifierWithDiscriminator,
-    Discriminator,
-    classify_jointly,
-)
+from shiftcal.methods.networks.classifiers import Blueprint, ClassifierWithDiscriminator, Discriminator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +45,11 @@ class DomainAdversarial(Method[ClassifierWithDiscriminator]):
     def training_step(self, network: ClassifierWithDiscriminator, batch: Batch) -> Iterator[Update]:
         """One step of both players, by the reversed gradient."""
         assert batch.target_inputs is not None
-        source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
+        num_source = len(batch.source_inputs)
+        logits, features = network.task(torch.cat([batch.source_inputs, batch.target_inputs]))
         scale = self.domain_weight * reversal_scale(batch.progress)
-        task_loss = cross_entropy(source.logits, batch.source_labels)
-        confusion_loss = domain_loss(
-            network.domain(reverse_gradient(source.features, scale)),
-            network.domain(reverse_gradient(target.features, scale)),
-        )
+        task_loss = cross_entropy(logits[:num_source], batch.source_labels)
+        confusion_loss = domain_loss(network.domain(reverse_gradient(features, scale)), num_source)
         yield Update(TASK, task_loss + confusion_loss, {"task_loss": task_loss, "domain_loss": confusion_loss})
 
     def predict(self, network: ClassifierWithDiscriminator, inputs: Tensor) -> Outputs:

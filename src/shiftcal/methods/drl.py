@@ -78,10 +78,15 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     def ratio_update(self, network: RatioNetworkT, batch: Batch, features: Tensor, target: DomainOutputs) -> Update:
         """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
         assert batch.target_inputs is not None
-        source_log, target_log = network.log_ratios(
+        num_source = len(features)
+        log_ratios = network.log_ratios(
             RatioRows(batch.source_inputs, features), RatioRows(batch.target_inputs, target.features)
         )
-        loss = telling_apart = domain_loss(source_log, target_log, self.ratio_source_weights(batch))
+        weights = self.ratio_source_weights(batch)
+        if weights is not None:
+            weights = torch.cat([weights, weights.new_ones(len(log_ratios) - num_source)])
+        loss = telling_apart = domain_loss(log_ratios, num_source, weights)
+        target_log = log_ratios[num_source:]
         if self.dual_weight:
             ratio = ratio_from_logit(target_log, self.ratio_strength)
             r, relative = self.class_regularization, ratio / mean_over_batch(ratio)
@@ -101,10 +106,9 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             return loss, {"task_loss": loss}
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.source_inputs, source.features)
-            robust = self.robust_logits(source.logits, log_ratio)
-            logged = {"task_loss": cross_entropy(robust, labels), "source_ratio": log_ratio.exp().mean()}
-        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
-        return task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form), logged
+            ratio, mean_ratio = ratio_from_logit(log_ratio, self.ratio_strength), log_ratio.exp().mean()
+        loss = task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form)
+        return loss, {"task_loss": loss, "source_ratio": mean_ratio}
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""

@@ -24,7 +24,7 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.methods.networks.classifiers import Blueprint, observed, task_features
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,10 @@ class ImportanceWeighting(Method[ClassifierWithRatio]):
         logits, features = task_features(network.task, batch.source_inputs)
         if batch.target_inputs is not None:
             _, target_features = observed(network.task, batch.target_inputs)
-            source = network.log_ratio(batch.source_inputs, features)
-            telling_apart = domain_loss(source, network.log_ratio(batch.target_inputs, target_features))
+            log_ratios = network.log_ratios(
+                RatioRows(batch.source_inputs, features.detach()), RatioRows(batch.target_inputs, target_features)
+            )
+            telling_apart = domain_loss(log_ratios, len(features))
             yield Update(RATIO, telling_apart, {"domain_loss": telling_apart})
         weights = ratio_from_logit(network.log_ratio(batch.source_inputs, features), -self.flattening).detach()
         losses = cross_entropy(logits, batch.source_labels, reduction="none")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
+from torch.nn.functional import adaptive_avg_pool2d
 
 from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_processes
@@ -134,9 +134,8 @@ class RobustBiasAware(Method[BiasAwareNetwork]):
                 network.densities.fit(self.num_components, self.shrinkage)
         logits, _ = network.task(batch.source_inputs)
         ratio = self._ratio(network, batch.source_inputs)
-        robust = robust_logits(logits.detach(), ratio)
-        logged = {"task_loss": cross_entropy(robust, batch.source_labels), "source_ratio": ratio.mean()}
-        yield Update(TASK, task_surrogate(logits, batch.source_labels, ratio), logged)
+        loss = task_surrogate(logits, batch.source_labels, ratio)
+        yield Update(TASK, loss, {"task_loss": loss, "source_ratio": ratio.mean()})
 
     def predict(self, network: BiasAwareNetwork, inputs: Tensor) -> Outputs:
         """softmax(R z)."""

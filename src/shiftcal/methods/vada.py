@@ -115,13 +115,12 @@ class VirtualAdversarial(Method[AdversarialNetwork]):
         assert batch.target_inputs is not None
         source_logits, source_features = network.task(batch.source_inputs)
         target_logits, target_features = network.task(batch.target_inputs)
-        telling_apart = domain_loss(
-            network.domain(source_features.detach()), network.domain(target_features.detach())
-        )
+        features, num_source = torch.cat([source_features, target_features]), len(source_features)
+        telling_apart = domain_loss(network.domain(features.detach()), num_source)
         yield Update(DOMAIN, telling_apart, {"domain_loss": telling_apart})
 
         task_loss = cross_entropy(source_logits, batch.source_labels)
-        confusing = domain_loss(network.domain(target_features), network.domain(source_features))
+        confusing = domain_loss(-network.domain(features), num_source)
         source_change = self._change(network.task, batch.source_inputs, source_logits, self.source_weight)
         cluster_loss = self._cluster_loss(network.task, batch.target_inputs, target_logits)
         loss = task_loss + self.domain_weight * confusing + self.source_weight * source_change

@@ -57,6 +57,11 @@ class Clusters:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
         return torch.log_softmax(CONCENTRATION * self._similarities(features), dim=-1)
 
+    def log_posteriors_of(self, rows: UnitRows) -> Tensor:
+        """The same of rows that these clusters were found from."""
+        similarities = rows.directions @ self.centroids.to(rows.directions).T
+        return torch.log_softmax(CONCENTRATION * similarities, dim=-1).to(self.centroids)
+
     def nearest(self, directions: Tensor) -> Tensor:
         """The cluster (N,) with the largest share in each row, of rows as `UnitRows` has them (N, F)."""
         return (directions @ self.centroids.to(directions).T).argmax(dim=-1)

@@ -74,14 +74,15 @@ def fit_scaling(
         by_shifted_rows: clusters are those of the rows that have shifted; else of all target rows alike.
     """
     held_out, target = evidence.held_out, evidence.target
-    clusters = None
+    clusters, of_target, of_held_out = None, None, None
     if target.features is not None and evidence.source.features is not None:
-        clusters = fit_clusters(_cluster_rows(evidence, by_shifted_rows), target.probabilities)
+        rows = _cluster_rows(evidence, by_shifted_rows)
+        clusters = fit_clusters(rows, target.probabilities)
+        if cluster_vote:
+            of_target, of_held_out = clusters.log_posteriors_of(rows), _log_posteriors(held_out, clusters)
     vote = target.logits.new_tensor(cluster_vote)
-    with_vote = clusters if cluster_vote else None
-    on_target, on_source = (
-        _confidence_of(rows, _votes(rows, _log_posteriors(rows, with_vote), vote)) for rows in (target, held_out)
-    )
+    on_target = _confidence_of(target, _votes(target, of_target, vote))
+    on_source = _confidence_of(held_out, _votes(held_out, of_held_out, vote))
     wanted = mean_confidence(held_out.logits) + calibration_gap(held_out.logits, evidence.held_out_labels)
 
     def log_temperature(source_log_temperature: float) -> float:
@@ -96,11 +97,11 @@ def fit_scaling(
             return 0.0
         return _root(lambda own: on_source(value, own) - wanted, _SOURCE_LOG_TEMPERATURES)
 
-    of_source, of_target = 0.0, log_temperature(0.0)
+    source_value, target_value = 0.0, log_temperature(0.0)
     for _ in range(_NUM_ROUNDS if keep_source else 0):
-        of_source = source_log_temperature(of_target)
-        of_target = log_temperature(of_source)
-    return ConfidenceScaling(clusters, vote, *target.logits.new_tensor([of_target, of_source]))
+        source_value = source_log_temperature(target_value)
+        target_value = log_temperature(source_value)
+    return ConfidenceScaling(clusters, vote, *target.logits.new_tensor([target_value, source_value]))
 
 
 def _cluster_rows(evidence: ShiftEvidence, by_shifted_rows: bool) -> UnitRows:

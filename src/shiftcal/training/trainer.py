@@ -24,7 +24,7 @@ from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, 
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
-from shiftcal.data.randomness import derived_seed
+from shiftcal.data.randomness import derived_seeds
 from shiftcal.methods.base import Method, Outputs, TrainingView
 from shiftcal.methods.networks.backbones import Backbone
 from shiftcal.training.fabric import (
@@ -111,11 +111,16 @@ class Trainer:
         if options.compile:
             self._compile_backbones()
         self._all_parameters = list(self.network.parameters())
+        self._parameters = {
+            name: [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            for name, optimizer in self.optimizers.items()
+        }
         total_steps = self.num_epochs * self.num_steps
         self.step_sizes = {name: StepSizes(plans[name], self.optimizers[name], total_steps) for name in plans}
         self.progress = Progress()
         self._interruption = Interruption(enabled=False)
         self._stopping = False
+        self._seeds: list[int] = []
         # Of the data alone, so no part of the state: a resumed run finds the same again.
         self._found_in_data: dict[str, Any] = {}
         self.plan = BatchPlan(
@@ -251,6 +256,7 @@ class Trainer:
             device=self.fabric.device,
         )
         self.network.train()
+        self._seeds = derived_seeds(self.num_steps, self.plan.seed, progress.epoch, self.plan.rank)
         for batch in batches:
             progress.log.add(self._step(batch))
             progress.step += 1
@@ -268,8 +274,7 @@ class Trainer:
 
     def _step(self, batch: Batch) -> dict[str, Tensor]:
         """Carry out the updates of one step; the randomness within it is a function of the step's number."""
-        position = self.progress.epoch * self.num_steps + self.progress.step
-        seed_device(derived_seed(self.plan.seed, position, self.plan.rank), self.fabric.device)
+        seed_device(self._seeds[self.progress.step], self.fabric.device)
         logged: dict[str, Tensor] = {}
         updates = iter(self.method.training_step(self.network, batch))
         while True:
@@ -277,7 +282,7 @@ class Trainer:
                 update = next(updates, None)
             if update is None:
                 break
-            self._apply(self.optimizers[update.optimizer], update.loss)
+            self._apply(update.optimizer, update.loss)
             logged |= update.logged
             if update.accepted is not None and self._records_rounds:
                 self._accepted_so_far().note(*update.accepted)
@@ -287,15 +292,15 @@ class Trainer:
             self.average.update_parameters(self.network)
         return logged
 
-    def _apply(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    def _apply(self, name: str, loss: Tensor) -> None:
+        parameters = self._parameters[name]
         for parameter in self._all_parameters:
             parameter.grad = None
         self.fabric.backward(loss)
         self._stopping |= average_gradients(self.fabric, parameters, flag=self._interruption.requested)
         if self.options.gradient_clip is not None:
             clip_gradients(parameters, self.options.gradient_clip)
-        optimizer.step()
+        self.optimizers[name].step()
 
     def _check_weights(self) -> None:
         """A step logs its loss before its update: what the last update of an epoch did shows in the weights only."""
@@ -405,11 +410,11 @@ def _moving_average(network: nn.Module, decay: float) -> AveragedModel | None:
         # of the average after a thousand steps.
         count = int(num_averaged)
         share = 1 - min(decay, (1 + count) / (10 + count))
-        for own, new in zip(kept, given, strict=True):
-            if own.is_floating_point():
-                own.lerp_(new, share)
-            else:  # there is no average of counters and class numbers
-                own.copy_(new)
+        # They come by device and type.
+        if kept[0].is_floating_point():
+            torch._foreach_lerp_(list(kept), list(given), share)
+        else:  # there is no average of counters and class numbers
+            torch._foreach_copy_(list(kept), list(given))
 
     return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
 

@@ -86,7 +86,7 @@ class Backbone(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Features (N, feature_dim)."""
-        normalised = (inputs - self.mean) / self.deviation
+        normalised = (inputs - self.mean).div_(self.deviation)
         with user_code(f"the backbone {type(self.body).__name__}") if self._is_users else nullcontext():
             features: Tensor = (self._compiled or self.body)(normalised)
         return features.flatten(1)

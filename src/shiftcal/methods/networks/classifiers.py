@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from torch.nn.functional import layer_norm, linear
 
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.methods.networks.backbones import Backbone
+
+# Asked several times in every step; to go through the modules each time takes as long as a small layer.
+_USES_BATCH_STATISTICS: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -144,11 +148,8 @@ def frozen_statistics(network: nn.Module) -> Iterator[None]:
     A task network is to see source inputs only; without this, target inputs that pass through it for their
     features would move the statistics that its source training relies on.
     """
-    layers = [
-        module
-        for module in network.modules()
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training
-    ]
+    modules = network.modules() if uses_batch_statistics(network) else ()
+    layers = [module for module in modules if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training]
     for layer in layers:
         layer.eval()
     try:
@@ -177,7 +178,11 @@ def untracked_statistics(network: nn.Module) -> Iterator[None]:
 
 def uses_batch_statistics(network: nn.Module) -> bool:
     """Whether a row's features depend, in training mode, on the other rows of its batch."""
-    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules())
+    if network not in _USES_BATCH_STATISTICS:
+        _USES_BATCH_STATISTICS[network] = any(
+            isinstance(module, nn.modules.batchnorm._BatchNorm) for module in network.modules()
+        )
+    return _USES_BATCH_STATISTICS[network]
 
 
 @torch.no_grad()

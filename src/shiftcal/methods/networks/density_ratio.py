@@ -50,13 +50,12 @@ class ClassifierWithRatio(nn.Module):
         features = self.ratio["backbone"](inputs) if "backbone" in self.ratio else task_features.detach()
         return bounded_domain_logit(self.ratio["head"](features), self.bound)
 
-    def log_ratios(self, source: RatioRows, target: RatioRows) -> tuple[Tensor, Tensor]:
-        """Of both domains in one pass: batch norm of a ratio network of its own must not see them apart."""
+    def log_ratios(self, source: RatioRows, target: RatioRows) -> Tensor:
+        """log R (N + M,) in one pass: batch norm of a ratio network of its own must not see the domains apart."""
         features = torch.cat([source.task_features, target.task_features])
         takes_inputs = self.ratio is not None and "backbone" in self.ratio
         inputs = torch.cat([source.inputs, target.inputs]) if takes_inputs else features
-        of_source, of_target = self.log_ratio(inputs, features).tensor_split([len(source.task_features)])
-        return of_source, of_target
+        return self.log_ratio(inputs, features)
 
 
 RatioNetworkT = TypeVar("RatioNetworkT", bound=ClassifierWithRatio)

@@ -74,7 +74,7 @@ class Network(DensityRatioEstimator):
                 rows[order[start : start + self.batch_size]] for rows, order in zip(train, orders, strict=True)
             )
             logits = network(torch.cat([source, target]))[:, 0]
-            loss = domain_loss(logits[: len(source)], logits[len(source) :])
+            loss = domain_loss(logits, len(source))
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -96,8 +96,7 @@ def _new_network(num_features: int, hidden_features: int, seed: int) -> nn.Modul
 def _loss(network: nn.Module, domains: tuple[Tensor, ...]) -> float:
     network.eval()
     with torch.no_grad():
-        source, target = (network(rows)[:, 0] for rows in domains)
-        return float(domain_loss(source, target))
+        return float(domain_loss(network(torch.cat(domains))[:, 0], len(domains[0])))
 
 
 def _log_ratio(network: nn.Module, rows: FloatArray) -> FloatArray:

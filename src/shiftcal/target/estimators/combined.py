@@ -79,19 +79,21 @@ class Combined(TrustRule, AccuracyEstimator):
         """As the module says."""
         return self.diagnose(evidence).accuracy
 
-    def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
-        """The same with all that it rests on."""
+    def diagnose(self, evidence: ShiftEvidence, *, for_verdict: bool = True) -> Diagnosis:
+        """The same with all that it rests on; without what serves the verdict alone where none is to be given."""
         before = evidence.before_adaptation
         if before is not None:
-            return self._adapted(evidence, before)
+            return self._adapted(evidence, before, for_verdict)
         prior = find_prior_shift(evidence)
-        found = replace(self.concluded(evidence, self.witnesses(evidence)), prior_shift=prior)
+        found = replace(
+            self.concluded(evidence, self.witnesses(evidence, for_verdict=for_verdict)), prior_shift=prior
+        )
         return replace(found, accuracy=prior.accuracy) if prior.explains else found
 
-    def witnesses(self, evidence: ShiftEvidence) -> Witnesses:
+    def witnesses(self, evidence: ShiftEvidence, *, for_verdict: bool = True) -> Witnesses:
         """What the estimate is made from."""
         return replace(
-            self._first_witnesses(evidence),
+            self._first_witnesses(evidence, for_verdict),
             domain_auc=domain_auc_of_outputs(
                 evidence.held_out.logits,
                 evidence.target.logits,
@@ -104,7 +106,7 @@ class Combined(TrustRule, AccuracyEstimator):
             optimal_transport=ConfidenceOptimalTransport(most_rows=500).estimate(evidence),
         )
 
-    def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
+    def _first_witnesses(self, evidence: ShiftEvidence, for_verdict: bool) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
         purity, agreement, between, dispersed = None, None, 0.0, 0.5
         if evidence.has_features:
@@ -112,7 +114,7 @@ class Combined(TrustRule, AccuracyEstimator):
             clusters = fit_clusters(rows, evidence.source.probabilities)
             purity = chance_corrected_purity(rows, clusters, labels)
             agreement = agreement_estimate(evidence, self)
-            if self.cluster_reliability(purity) >= _RELIABLE:
+            if for_verdict and self.cluster_reliability(purity) >= _RELIABLE:
                 target_rows = evidence.structure.target_rows
                 target_clusters = fit_clusters(target_rows, evidence.target.probabilities)
                 between = newly_between_classes(evidence, clusters, target_clusters)
@@ -158,8 +160,8 @@ class Combined(TrustRule, AccuracyEstimator):
             shifted_share=evidence.structure.shifted.share,
         )
 
-    def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
-        seen = self._first_witnesses(evidence)
+    def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation, for_verdict: bool) -> Diagnosis:
+        seen = self._first_witnesses(evidence, for_verdict)
         confidence = seen.calibrated_confidence
         structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
         found = self._between(evidence, replace(seen, domain_auc=before.domain_auc), structure, confidence)
