@@ -71,7 +71,8 @@ bench: setup $(PEERS)
 
 $(PEERS):
 	$(BIN)/python -m pip install --quiet --no-deps --target $(PEERS) torchmetrics==1.9.0 torch-uncertainty==0.13.0 \
-		lightning-utilities lightning pytorch-lightning einops jsonargparse rich seaborn
+		lightning-utilities lightning pytorch-lightning einops jsonargparse rich seaborn \
+		pytorch-adapt==0.0.83 pytorch-metric-learning skada==0.6.0 skorch tabulate POT
 
 format: setup
 	$(BIN)/ruff check --fix .

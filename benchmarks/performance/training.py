@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from benchmarks.performance.measuring import Measurement
+from benchmarks.performance.peer_steps import PEERS, peer_epochs, peers_are_installed
 from torch import Tensor, nn
 
 from shiftcal.data.arrays import inputs_from
@@ -31,19 +32,22 @@ _BARS = {
     ("images", "drl"): "at most 1.2",
     ("images", "drst"): "at most 1.6",
 }
+# Of an epoch of seconds, few are enough.
+_SLOW_METHODS, _FEW_EPOCHS, _MANY_EPOCHS = ("fixmatch", "drssl"), 2, 5
 _METHODS = ("source-only", "drl", "dann", "cbst", "drst", "fixmatch", "drssl")
 
 
 def measure(quick: bool) -> list[Measurement]:
     """The lines of this topic."""
     torch.set_num_threads(1)
-    num_rows, num_epochs = (640, 1) if quick else (6_400, 2)
+    num_rows = 640 if quick else 6_400
     lines = []
     for kind, size in (("features", "64 + 64 rows of 1,280 features"), ("images", "64 + 64 pictures of 32 x 32")):
         source, target = _domains(kind, num_rows)
         rivals: dict[str, float] = {}
         for method in _METHODS:
-            bare, own = _side_by_side(source, target, method, num_epochs)
+            num_epochs = 1 if quick else _FEW_EPOCHS if method in _SLOW_METHODS else _MANY_EPOCHS
+            bare, own = _side_by_side(source, target, method, num_epochs, _bare_epochs(source, target))
             rivals[method] = own
             line = Measurement(f"a step of {method}", size, own, "the bare network", bare, _BARS.get((kind, method)))
             lines.append(line)
@@ -51,6 +55,12 @@ def measure(quick: bool) -> list[Measurement]:
                 lines.append(
                     replace(line, against="fixmatch", against_seconds=rivals["fixmatch"], bar="at most 1.15")
                 )
+            for peer in PEERS if method == "dann" and peers_are_installed() else ():
+                theirs = peer_epochs(
+                    peer, _new_body(source), _values(source, target), torch.from_numpy(source.labels)
+                )
+                seconds, own = _side_by_side(source, target, method, num_epochs, theirs)
+                lines.append(replace(line, seconds=own, against=peer, against_seconds=seconds, bar="at most 1"))
     return lines
 
 
@@ -74,35 +84,40 @@ def _domains(kind: str, num_rows: int) -> tuple[LabelledDomain, UnlabelledDomain
 
 
 def _side_by_side(
-    source: LabelledDomain, target: UnlabelledDomain, method: str, num_epochs: int
+    source: LabelledDomain, target: UnlabelledDomain, method: str, num_epochs: int, rival_epochs: Iterator[float]
 ) -> tuple[float, float]:
-    """Seconds of a step of the bare network and of a method, whose epochs take turns."""
-    bare_epochs = _bare_epochs(source, target)
-    next(bare_epochs)
-    bare, own, started = [], [], time.process_time()
+    """Seconds of a step of a rival and of a method, whose epochs take turns."""
+    next(rival_epochs)
+    rival, own, started = [], [], time.process_time()
 
     def after_epoch(history: list[dict[str, float]]) -> None:
         nonlocal started
         if len(history) > _FIRST_EPOCHS:
             own.append(time.process_time() - started)
-            bare.append(next(bare_epochs))
+            rival.append(next(rival_epochs))
         started = time.process_time()
 
     training = {"epochs": _FIRST_EPOCHS + num_epochs, "validation_fraction": 0.1, "batch_size": _BATCH_SIZE}
     fit_model(ShiftProblem(source, target), Recipe.from_names(method, training=training), after_epoch=after_epoch)
     steps = -(-round(0.9 * len(source)) // _BATCH_SIZE)
-    return float(np.median(bare)), float(np.median(own)) / steps
+    return float(np.median(rival)), float(np.median(own)) / steps
+
+
+def _new_body(source: LabelledDomain) -> nn.Module:
+    shape = source.inputs.shape
+    return BACKBONES["mlp" if len(shape) == 1 else "small-cnn"].build(shape)
+
+
+def _values(source: LabelledDomain, target: UnlabelledDomain) -> tuple[Tensor, Tensor]:
+    own, others = (inputs.fetch(np.arange(len(inputs), dtype=np.int64)) for inputs in (source.inputs, target.inputs))
+    return own, others
 
 
 def _bare_epochs(source: LabelledDomain, target: UnlabelledDomain) -> Iterator[float]:
     """Seconds of a step, epoch by epoch: both domains pass together, the loss is that of the source."""
-    shape = source.inputs.shape
-    body = BACKBONES["mlp" if len(shape) == 1 else "small-cnn"].build(shape)
-    network = nn.Sequential(body, nn.LazyLinear(len(source.classes)))
+    network = nn.Sequential(_new_body(source), nn.LazyLinear(len(source.classes)))
     labels = torch.from_numpy(source.labels)
-    values, others = (
-        inputs.fetch(np.arange(len(inputs), dtype=np.int64)) for inputs in (source.inputs, target.inputs)
-    )
+    values, others = _values(source, target)
     network(values[:1])
     optimizer = torch.optim.AdamW(network.parameters(), fused=True)
     while True:

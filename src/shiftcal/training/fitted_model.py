@@ -24,6 +24,7 @@ from shiftcal.data.feature_store import ExtractedInputs
 from shiftcal.data.inputs import ArrayInputs, Inputs
 from shiftcal.data.pseudo_label_rounds import PseudoLabelRounds
 from shiftcal.data.splits import hold_out, within_budget
+from shiftcal.functional.predictive import probabilities_of
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
@@ -109,7 +110,7 @@ class FittedModel:
             flip_average=training.flip_average,
             finish=self._calibrated_outputs,
         ):
-            probabilities, ratio = torch.softmax(outputs.logits.double(), dim=-1), outputs.density_ratio.double()
+            probabilities, ratio = probabilities_of(outputs.logits), outputs.density_ratio.double()
             sets = None if coverage is None else self._conformity().sets(probabilities, 1 / ratio, coverage)
             yield Predicted(probabilities, ratio, sets)
 
