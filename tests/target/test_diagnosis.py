@@ -3,7 +3,14 @@ from typing import Any
 
 import pytest
 
-from shiftcal.target.diagnosis import AdaptationCheck, Diagnosis, PriorShift, TargetFindings, Witnesses
+from shiftcal.target.diagnosis import (
+    AdaptationCheck,
+    Diagnosis,
+    NewClasses,
+    PriorShift,
+    TargetFindings,
+    Witnesses,
+)
 
 SEEN = Witnesses(
     held_out_accuracy=0.9,
@@ -17,8 +24,9 @@ SEEN = Witnesses(
     thresholded_confidence=0.7,
     optimal_transport=0.6,
 )
-FOUND = Diagnosis(0.7, 0.9, half_width=0.1, witnesses=SEEN, cluster_reliability=0.99)
+FOUND = Diagnosis(0.7, 0.9, reach=(0.1, 0.1), witnesses=SEEN, cluster_reliability=0.99)
 CHECK = AdaptationCheck(0.6, 0.7, 0.001, could_judge=True, fell_back=True)
+NEW = NewClasses(share=0.2, seen_share=0.15, num_clusters=3)
 PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
 
 
@@ -31,9 +39,19 @@ PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
         ({"shifted_share": 0.3}, "part", "About 30% of its rows have shifted"),
         ({"prior_shift": PRIOR}, "prior", "Other classes are frequent"),
         ({"witnesses": replace(SEEN, novelty=0.6)}, "outside", "60% of the target lies outside"),
-        ({"witnesses": replace(SEEN, between_classes=0.7)}, "outside", "70% of the target lies in clusters between"),
-        ({"witnesses": replace(SEEN, dispersion=0.8)}, "outside", "gather around no clusters"),
-        ({"witnesses": replace(SEEN, dispersion=0.7)}, "covariate", "Accuracy to be expected"),
+        (
+            {"witnesses": replace(SEEN, between_classes=0.7), "is_between_classes": True},
+            "outside",
+            "70% of the target lies in clusters between",
+        ),
+        ({"is_dispersed": True}, "outside", "gather around no clusters"),
+        (
+            {"new_classes": NEW},
+            "new classes",
+            "About 20% of its rows seem to be of new classes: 15% gather into 3 clus",
+        ),
+        ({"new_classes": replace(NEW, num_clusters=1)}, "new classes", "gather into a cluster far from all classes"),
+        ({"new_classes": NEW, "is_dispersed": True}, "outside", "gather around no clusters"),
         ({"witnesses": replace(SEEN, domain_auc=None)}, "covariate", "too few source rows were held out"),
         ({"has_held_out": False}, "covariate", "no source rows were held out"),
         ({"before_adaptation": 0.6}, "covariate", "between 60.0%"),
@@ -61,13 +79,22 @@ def test_the_verdict_gives_the_interval_and_what_it_cannot_know() -> None:
 def test_of_rows_outside_the_source_all_may_be_wrong() -> None:
     found = replace(FOUND, witnesses=replace(SEEN, novelty=0.5))
     assert found.interval == pytest.approx((0.35, 0.8))
-    assert replace(FOUND, half_width=3.0).interval == (0, 1)
+    assert replace(FOUND, reach=(3.0, 3.0)).interval == (0, 1)
+
+
+def test_rows_of_new_classes_count_as_wrong_and_bound_the_accuracy() -> None:
+    found = replace(FOUND, shifted_share=0.5, before_adaptation=0.6).with_new_classes(NEW, 0.5)
+    assert found.accuracy == pytest.approx(0.8 * 0.7)
+    assert found.interval == pytest.approx((0.56 - 0.08 - 0.1, 0.56 + 0.08 + 0.05))
+    assert replace(found, reach=(0.1, 0.6)).interval == pytest.approx((0.46, 0.85))
+    assert found.shifted_share == pytest.approx(0.6)
+    assert found.before_adaptation == pytest.approx(0.48)
 
 
 def test_an_estimate_that_is_moved_is_known_less_well_by_that() -> None:
     moved = FOUND.moved_to(0.6)
     assert moved.accuracy == 0.6
-    assert moved.half_width == pytest.approx(0.2)
+    assert moved.reach == pytest.approx((0.2, 0.2))
 
 
 @pytest.mark.parametrize(
@@ -85,12 +112,13 @@ def test_other_frequencies_explain_a_shift_that_is_gone_with_them(changes: dict[
 
 
 def test_findings_survive_being_written_as_plain_values() -> None:
-    known = replace(FOUND, prior_shift=PRIOR)
+    known = replace(FOUND, prior_shift=PRIOR, new_classes=NEW)
     for findings in (TargetFindings(), TargetFindings(FOUND), TargetFindings(known, CHECK)):
         assert TargetFindings.from_plain(findings.as_plain()) == findings
 
 
 def test_numbers_are_flat_and_leave_out_what_is_not_known() -> None:
+    assert TargetFindings(replace(FOUND, new_classes=NEW)).numbers()["new_class_share"] == 0.2
     numbers = TargetFindings(FOUND, CHECK).numbers()
     assert numbers["estimated_accuracy"] == 0.7
     assert (numbers["estimated_accuracy_low"], numbers["estimated_accuracy_high"]) == pytest.approx((0.6, 0.8))
@@ -130,8 +158,8 @@ def test_verdicts_say_first_whether_adaptation_was_kept(check: AdaptationCheck, 
 def test_without_clusters_confidence_is_moved_only_as_far_as_the_interval_asks(
     reliability: float, confidence: float, expected: float
 ) -> None:
-    found = Diagnosis(0.7, confidence, half_width=0.1, cluster_reliability=reliability)
+    found = Diagnosis(0.7, confidence, reach=(0.1, 0.1), cluster_reliability=reliability)
     assert found.confidence_to_reach == pytest.approx(expected)
     # What is sure of labels that it gave itself says nothing by that.
     assert replace(found, before_adaptation=0.6).confidence_to_reach == 0.7
-    assert replace(found, half_width=None).confidence_to_reach == 0.7
+    assert replace(found, reach=None).confidence_to_reach == 0.7

@@ -60,7 +60,7 @@ def test_ordinary_shifts_are_not_odd() -> None:
 
 def test_findings_survive_as_plain_values_and_widen_the_interval() -> None:
     checks = check_inputs(SOURCE, 1000 * SOURCE)
-    found = Diagnosis(accuracy=0.9, mean_confidence=0.9, half_width=0.02, inputs=checks, looked_at="the inputs")
+    found = Diagnosis(accuracy=0.9, mean_confidence=0.9, reach=(0.02, 0.02), inputs=checks, looked_at="the inputs")
     assert found.interval is not None
     assert found.interval[0] == 0
     assert found.kind_of_shift() == "outside"

@@ -51,7 +51,7 @@ def test_probabilities_are_moved_to_an_accuracy(accuracy: float) -> None:
 
 def test_intervals_are_between_the_ends_of_that_of_the_accuracy() -> None:
     given, truth, _ = drawn(3)
-    estimate = expected_performance(given, truth, Diagnosis(0.6, 0.8, half_width=0.1), ("a", "b", "c"))
+    estimate = expected_performance(given, truth, Diagnosis(0.6, 0.8, reach=(0.1, 0.1)), ("a", "b", "c"))
     assert estimate.metrics["accuracy"].value == pytest.approx(0.6)
     assert (estimate.metrics["accuracy"].low, estimate.metrics["accuracy"].high) == pytest.approx((0.5, 0.7))
     for metric in estimate.metrics.values():
@@ -66,6 +66,6 @@ def test_intervals_are_between_the_ends_of_that_of_the_accuracy() -> None:
 
 def test_of_one_class_alone_there_is_no_auroc() -> None:
     row = np.array([[0.01, 0.99]])
-    found = expected_performance(row, row, Diagnosis(0.99, 0.99, half_width=0.5), ("a", "b"))
+    found = expected_performance(row, row, Diagnosis(0.99, 0.99, reach=(0.5, 0.5)), ("a", "b"))
     assert "auroc" not in found.metrics
     assert found.metrics["accuracy"].value == pytest.approx(0.99)

@@ -19,6 +19,23 @@ def test_reliability_grows_with_the_purity_of_source_clusters(purity: float, rel
     assert RULE.cluster_reliability(purity) == pytest.approx(reliability, abs=1e-4)
 
 
+@pytest.mark.parametrize(("purity", "forms"), [(0.39, False), (0.4, True)])
+def test_where_clusters_of_the_target_lie_is_asked_if_those_of_the_source_count_half(
+    purity: float, forms: bool
+) -> None:
+    assert RULE.forms_clusters(purity) is forms
+
+
+@pytest.mark.parametrize(
+    ("circumstance", "below", "above"),
+    [("error", 0.147, 0.067), ("change", 0.042, 0.0), ("unclustered", 0.031, 0.0), ("deviation", 0.0, 0.098)],
+)
+def test_what_the_interval_reaches_below_and_above(circumstance: str, below: float, above: float) -> None:
+    """As fitted; each of the circumstances alone."""
+    nothing = dict.fromkeys(("error", "change", "unclustered", "deviation"), 0.0)
+    assert RULE.reach(**{**nothing, circumstance: 0.1}) == pytest.approx((below, above))
+
+
 @pytest.mark.parametrize(("novelty", "degree"), [(0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.9, 1.0)])
 def test_held_out_rows_say_less_of_a_target_outside_of_the_source(novelty: float, degree: float) -> None:
     assert RULE.outside_degree(novelty) == pytest.approx(degree)

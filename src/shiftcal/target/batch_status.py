@@ -40,7 +40,7 @@ class BatchStatus:
     shifted_share: float
     """Of the rows that are not as on the reference."""
     kind_of_shift: str
-    """none, prior, part, covariate or outside."""
+    """none, prior, part, covariate, new classes or outside."""
     class_frequencies: tuple[float, ...]
     """Estimated, in the order of the classes of the reference."""
     prior_distance: float

@@ -15,18 +15,17 @@ from torch.nn.functional import normalize, one_hot
 
 from shiftcal.target.clusters import Clusters, UnitRows
 
-_LEAST_MARGIN = 0.5
 _LEAST_SIMILARITY = 1e-6
 
 
-def share_between_classes(rows: UnitRows, clusters: Clusters, classes: Tensor) -> float:
-    """Of rows, the share in clusters that lie between classes, which are centroids (C, F) of the source."""
+def share_between_classes(rows: UnitRows, clusters: Clusters, classes: Tensor, least_margin: float) -> float:
+    """Of rows, the share in clusters of a smaller margin between classes: centroids (C, F) of the source."""
     similarity = clusters.centroids.float() @ classes.T
     (first, second), nearest = (part.T for part in similarity.topk(2, dim=-1))
     of_each_other = (classes[nearest[0]] * classes[nearest[1]]).sum(dim=-1)
     apart = first * (1 - of_each_other)
     # One that points away from all classes is of none.
-    is_between = (apart < _LEAST_SIMILARITY) | (first - second < _LEAST_MARGIN * apart)
+    is_between = (apart < _LEAST_SIMILARITY) | (first - second < least_margin * apart)
     return float(is_between[clusters.nearest(rows.directions)].double().mean())
 
 

@@ -12,13 +12,6 @@ from shiftcal.target.input_checks import InputChecks
 _ALIKE = 0.55
 # Share of rows outside the source's support from which on that is said first of all.
 _MUCH_OUTSIDE = 0.5
-# Share of rows between classes from which on the same is said: of the episodes that the rule was fitted to, 1 of 414
-# of embeddings has that and 9 of 132 of pictures, for which .15 too much was expected.
-_MOSTLY_BETWEEN = 0.6
-# Dispersion from which on the target has no clusters to speak of: it is at most .71 on the 18 pairs of Office domains
-# and on a target that lacks three of five classes, and .79 to 1 for noise in 16 columns, and for columns that are
-# shuffled each by itself.
-_DISPERSED = 0.75
 # AUC of the inputs from which on they have shifted, whatever the classifier makes of them.
 _MOVED = 0.65
 # Share of rows that have shifted below which a shift is said to be of a part.
@@ -91,20 +84,38 @@ class PriorShift:
 
 
 @dataclass(frozen=True)
+class NewClasses:
+    """Rows of a target that are of none of the source's classes."""
+
+    share: float
+    """Of its rows, as estimated."""
+    seen_share: float
+    """Of its rows, those that are seen to be: the others are too much like rows of known classes."""
+    num_clusters: int
+    """That those gather into."""
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """The accuracy to be expected on a target, and what it rests on; None: not asked, or not to be had."""
 
     accuracy: float
     mean_confidence: float
     """On the target, of the classifier as it was before any scaling."""
-    half_width: float | None = None
-    """Of the 90 % interval of the accuracy."""
+    reach: tuple[float, float] | None = None
+    """How far the 90 % interval reaches below and above the accuracy."""
     witnesses: Witnesses | None = None
     cluster_reliability: float = 0.0
     """From 0 to 1, how far the structure of the target decided."""
+    is_between_classes: bool = False
+    """Whether most rows lie in clusters between classes of the source."""
+    is_dispersed: bool = False
+    """Whether rows gather around no clusters as those of the source do."""
     shifted_share: float = 1.0
     """Of the target's rows, the share that is not as on the source."""
     prior_shift: PriorShift | None = None
+    new_classes: NewClasses | None = None
+    """Where there are rows of such: they count as wrong, and witnesses are of the others."""
     has_held_out: bool = True
     """Whether source rows were held out; else rows that were trained on stood for them."""
     before_adaptation: float | None = None
@@ -126,13 +137,16 @@ class Diagnosis:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """That holds the accuracy with a probability of 90 %; where most rows lie outside, all these may be wrong."""
-        if self.half_width is None:
+        """That holds the accuracy with a probability of 90 %; where most rows lie outside, all these may be wrong.
+
+        Rows that are seen to be of new classes bound it above.
+        """
+        if self.reach is None:
             return None
-        low, high = self.accuracy - self.half_width, self.accuracy + self.half_width
+        low, high = self.accuracy - self.reach[0], self.accuracy + self.reach[1]
         if self.is_outside:
             low = min(low, self.accuracy * (1 - self.outside_share))
-        return max(low, 0.0), min(high, 1.0)
+        return max(low, 0.0), min(high, 1.0 if self.new_classes is None else 1 - self.new_classes.seen_share)
 
     @property
     def confidence_to_reach(self) -> float:
@@ -158,29 +172,38 @@ class Diagnosis:
     @property
     def outside_share(self) -> float:
         """Of the target's rows, those outside of anything that the source has: by the structure, or by a column."""
-        if self._is_between_classes or self._is_dispersed:
+        if self.is_between_classes or self.is_dispersed:
             # Where most clusters have left their classes, the others can't be relied on either.
             return 1.0
         novelty = 0.0 if self.witnesses is None else self.witnesses.novelty
         return max(novelty, 0.0 if self.inputs is None else self.inputs.affected_share)
 
-    @property
-    def _is_between_classes(self) -> bool:
-        return self.witnesses is not None and self.witnesses.between_classes >= _MOSTLY_BETWEEN
-
-    @property
-    def _is_dispersed(self) -> bool:
-        return self.witnesses is not None and self.witnesses.dispersion >= _DISPERSED
-
     def moved_to(self, accuracy: float) -> Diagnosis:
         """The same with another estimate; what it was moved by is not known any better than that."""
-        width = None if self.half_width is None else self.half_width + abs(accuracy - self.accuracy)
-        return replace(self, accuracy=accuracy, half_width=width)
+        further = abs(accuracy - self.accuracy)
+        reach = None if self.reach is None else (self.reach[0] + further, self.reach[1] + further)
+        return replace(self, accuracy=accuracy, reach=reach)
+
+    def with_new_classes(self, new: NewClasses, doubt: float) -> Diagnosis:
+        """The same of all rows, where this is of those of known classes; doubt: of the share, which may be larger."""
+        known, reach = 1 - new.share, self.reach
+        if reach is not None:
+            reach = known * reach[0] + doubt * new.share, known * reach[1] + new.share - new.seen_share
+        return replace(
+            self,
+            accuracy=known * self.accuracy,
+            reach=reach,
+            shifted_share=1 - known * (1 - self.shifted_share),
+            before_adaptation=None if self.before_adaptation is None else known * self.before_adaptation,
+            new_classes=new,
+        )
 
     def kind_of_shift(self) -> str:
-        """none, prior, part, covariate or outside, in words of the verdict."""
+        """none, prior, part, covariate, new classes or outside, in words of the verdict."""
         if self.outside_share >= _MUCH_OUTSIDE:
             return "outside"
+        if self.new_classes is not None:
+            return "new classes"
         if self.prior_shift is not None and self.prior_shift.explains:
             return "prior"
         inputs_moved = self.prior_shift is not None and self.prior_shift.domain_auc >= _MOVED
@@ -209,13 +232,13 @@ class Diagnosis:
         if self.kind_of_shift() == "outside":
             if self.inputs is not None and self.inputs.findings:
                 return ""  # the verdict begins with it
-            if self._is_between_classes:
+            if self.is_between_classes:
                 return (
                     f"{seen.between_classes:.0%} of the target lies in clusters between those of the source's "
                     "classes: which class they are of can't be told without labels, nothing bounds the error there, "
                     "and no estimate can be relied on. Label some of these inputs."
                 )
-            if self._is_dispersed:
+            if self.is_dispersed:
                 return (
                     "The target's rows gather around no clusters as those of the source do, as in noise, or in "
                     "columns that were exchanged: nothing bounds the error there, and no estimate can be relied on. "
@@ -225,6 +248,14 @@ class Diagnosis:
                 f"{self.outside_share:.0%} of the target lies outside of anything that the source has: nothing "
                 "bounds the error there, and no estimate can be relied on. Look at these inputs (units, order of "
                 "columns, noise), or label some of them."
+            )
+        if self.new_classes is not None:
+            new = self.new_classes
+            clusters = "a cluster" if new.num_clusters == 1 else f"{new.num_clusters} clusters"
+            return (
+                f"About {new.share:.0%} of its rows seem to be of new classes: {new.seen_share:.0%} gather into "
+                f"{clusters} far from all classes of the source. What the classifier says of such rows can only be "
+                "wrong, and is counted so. Label some of them."
             )
         return {
             "prior": "Other classes are frequent on it; beside that, it looks as the source does.",
@@ -346,21 +377,27 @@ class TargetFindings:
             found["estimated_accuracy"] = values.pop("accuracy")
             if self.diagnosis.interval is not None:
                 found["estimated_accuracy_low"], found["estimated_accuracy_high"] = self.diagnosis.interval
+            new = values.pop("new_classes")
+            found["new_class_share"] = None if new is None else new["share"]
             prior = values.pop("prior_shift")
             found["prior_distance"] = None if prior is None else prior["distance"]
             # The metrics of the run have the mean confidence after scaling.
-            for name in ("mean_confidence", "has_held_out", "half_width", "inputs", "looked_at"):
+            for name in ("mean_confidence", "has_held_out", "reach", "inputs", "looked_at"):
                 values.pop(name)
             found |= values.pop("witnesses") or {}
             found |= values
         if self.adaptation is not None:
-            found |= {name: float(value) for name, value in asdict(self.adaptation).items()}
-        return {name: value for name, value in found.items() if value is not None}
+            found |= asdict(self.adaptation)
+        return {name: float(value) for name, value in found.items() if value is not None}
 
 
 def _diagnosis_from_plain(plain: Mapping[str, Any]) -> Diagnosis:
-    seen, prior, inputs = (plain.get(name) for name in ("witnesses", "prior_shift", "inputs"))
+    seen, prior, inputs, reach, new = (
+        plain.get(name) for name in ("witnesses", "prior_shift", "inputs", "reach", "new_classes")
+    )
     parts = {
+        "new_classes": None if new is None else NewClasses(**new),
+        "reach": None if reach is None else tuple(reach),
         "inputs": None if inputs is None else InputChecks.from_plain(inputs),
         "witnesses": None if seen is None else Witnesses(**seen),
         "prior_shift": None if prior is None else PriorShift(**{**prior, "frequencies": tuple(prior["frequencies"])}),

@@ -25,9 +25,12 @@ def dispersion(source: UnitRows, source_clusters: Clusters, target: UnitRows, ta
     return float(above.mean() / len(of_source))
 
 
+def similarity_to_others(directions: Tensor, own: Tensor) -> Tensor:
+    """Cosine (N,) of each row (N, F) with the sum of the others of its cluster (N,): itself would say nothing."""
+    members = one_hot(own).to(directions)
+    others = (members.T @ directions)[own] - directions
+    return cosine_similarity(others, directions)
+
+
 def _similarity(rows: UnitRows, clusters: Clusters) -> Tensor:
-    """Cosine (N,) of each row with the sum of the others in its cluster: one with itself would say nothing."""
-    own = clusters.nearest(rows.directions)
-    members = one_hot(own, len(clusters.centroids)).to(rows.directions)
-    others = (members.T @ rows.directions)[own] - rows.directions
-    return cosine_similarity(others, rows.directions)
+    return similarity_to_others(rows.directions, clusters.nearest(rows.directions))

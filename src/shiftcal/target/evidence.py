@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shiftcal.target.clusters import Clusters, fit_clusters
 from shiftcal.target.structure import DomainStructure
 
 _LEAST_LOG_PROBABILITY = -14.0
@@ -134,6 +135,20 @@ class ShiftEvidence:
             self._described(self.held_out),
             self._described(self.target),
         )
+
+    @cached_property
+    def source_clusters(self) -> Clusters:
+        """Of the source's rows, one for each class."""
+        return fit_clusters(self.structure.source_rows, self.source.probabilities)
+
+    @cached_property
+    def target_clusters(self) -> Clusters:
+        """Of the target's rows, all alike."""
+        return fit_clusters(self.structure.target_rows, self.target.probabilities)
+
+    def of_target_rows(self, kept: Tensor) -> ShiftEvidence:
+        """The same with some of the target's rows (M,) alone."""
+        return replace(self, target=self.target.taken(kept.nonzero().squeeze(-1).numpy()), known_structure=None)
 
     def _described(self, rows: ObservedRows) -> Tensor:
         features = rows.judging_features

@@ -71,7 +71,7 @@ class Estimate:
 
     @property
     def kind_of_shift(self) -> str:
-        """none, prior, part, covariate or outside."""
+        """none, prior, part, covariate, new classes or outside."""
         return self.diagnosis.kind_of_shift()
 
     @property
@@ -87,6 +87,7 @@ class Estimate:
             "verdict": self.verdict,
             "kind_of_shift": self.kind_of_shift,
             "shifted_share": self.shifted_share,
+            "new_classes": None if self.diagnosis.new_classes is None else asdict(self.diagnosis.new_classes),
             "looked_at": self.diagnosis.looked_at,
             "odd_inputs": []
             if self.diagnosis.inputs is None

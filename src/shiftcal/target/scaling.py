@@ -80,7 +80,8 @@ def fit_scaling(
     target_votes, source_votes = (torch.zeros_like(rows.target_probability) for rows in (target, held_out))
     if target.features is not None and evidence.source.features is not None:
         cluster_rows = _cluster_rows(evidence, by_shifted_rows)
-        clusters = fit_clusters(cluster_rows, target.probabilities)
+        is_whole_target = cluster_rows is evidence.structure.target_rows
+        clusters = evidence.target_clusters if is_whole_target else fit_clusters(cluster_rows, target.probabilities)
         if cluster_vote:
             target_votes = cluster_vote * _of_predicted(clusters.log_posteriors_of(cluster_rows), target)
             if held_out.features is not None:

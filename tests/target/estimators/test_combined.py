@@ -69,14 +69,18 @@ def test_the_interval_is_wider_for_fewer_rows_differing_witnesses_and_a_larger_c
         **dict.fromkeys(("cluster_agreement", "second_model_agreement", "importance_weighted_calibration"), 0.9),
         held_out_accuracy=0.9,
     )
-    half_width = rule.concluded(evidence, seen).half_width
     error = (0.9 * 0.1 * (1 / num_rows + 1 / 400)) ** 0.5
-    assert half_width == pytest.approx(rule.interval_scale * error)
-    changed = rule.concluded(evidence, replace(seen, held_out_accuracy=0.8)).half_width
-    assert changed == pytest.approx(rule.interval_scale * (error + 0.03))
-    differing = rule.concluded(evidence, replace(seen, optimal_transport=0.3)).half_width
+    circumstances = {"error": error, "change": 0.0, "deviation": 0.0, "unclustered": 0.0}
+    seen = replace(seen, cluster_purity=9.0)
+    assert rule.concluded(evidence, seen).reach == pytest.approx(rule.reach(**circumstances))
+    changed = rule.concluded(evidence, replace(seen, held_out_accuracy=0.8)).reach
+    assert changed == pytest.approx(rule.reach(**{**circumstances, "change": 0.1}))
     # One of six differs by .6, which has no say in the median.
-    assert differing == pytest.approx(rule.interval_scale * (error + 0.3 * 0.6 * 5**0.5 / 6))
+    differing = rule.concluded(evidence, replace(seen, optimal_transport=0.3)).reach
+    assert differing == pytest.approx(rule.reach(**{**circumstances, "deviation": 0.6 * 5**0.5 / 6}))
+    unclustered = rule.concluded(evidence, replace(seen, cluster_purity=rule.purity_midpoint)).reach
+    of_shifted = 0.5 * evidence.structure.shifted.share * 0.3
+    assert unclustered == pytest.approx(rule.reach(**{**circumstances, "unclustered": of_shifted}))
 
 
 def test_without_clusters_in_the_source_held_out_rows_decide(make_rows: Make, make_evidence: Make) -> None:
@@ -107,6 +111,22 @@ def test_a_target_of_noise_is_said_to_be_outside_of_the_source(make_rows: Make, 
     assert "nothing bounds the error" in found.verdict()
 
 
+@pytest.mark.parametrize(
+    ("witness", "unbounded", "bounded"), [("between_classes", 0.61, 0.5), ("dispersion", 0.76, 0.7)]
+)
+def test_from_where_on_the_place_of_clusters_leaves_nothing_bounded(
+    make_rows: Make, make_evidence: Make, witness: str, unbounded: float, bounded: float
+) -> None:
+    evidence, rule = make_evidence(make_rows(100, seed=2)[0]), Combined()
+    seen = rule.witnesses(evidence)
+    lowest = []
+    for value in (unbounded, bounded):
+        found = rule.concluded(evidence, replace(seen, **{witness: value}))
+        assert found.interval is not None
+        lowest.append(found.interval[0])
+    assert lowest[0] == 0 < lowest[1]
+
+
 def test_where_clusters_lie_between_classes_nothing_bounds_the_error(make_rows: Make, make_evidence: Make) -> None:
     rows, _ = make_rows(400, seed=2)
     half_way = rows.features.clone()
@@ -116,6 +136,33 @@ def test_where_clusters_lie_between_classes_nothing_bounds_the_error(make_rows: 
     assert found.interval is not None
     assert found.interval[0] == 0
     assert "between those of the source's classes" in found.verdict()
+
+
+@pytest.mark.parametrize("before", [None, BeforeAdaptation(1.0, 0.6)])
+def test_rows_of_a_new_class_are_seen_and_count_as_wrong(
+    make_rows: Make, make_evidence: Make, before: BeforeAdaptation | None
+) -> None:
+    """A quarter of the rows lies around a mean of its own, and is said to be of known classes."""
+    target, _ = make_rows(400, wrong=0.02, seed=2)
+    features = target.features.clone()
+    new = torch.arange(400) >= 300
+    features[new] = 0.5 * torch.randn(100, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    features[new, 4] += 5
+    evidence = replace(make_evidence(replace(target, features=features)), before_adaptation=before)
+    found = Combined().diagnose(evidence)
+    assert found.kind_of_shift() == "new classes"
+    assert found.new_classes is not None
+    assert found.new_classes.num_clusters == 1
+    assert found.new_classes.seen_share == pytest.approx(0.25)
+    assert found.accuracy == pytest.approx(0.75, abs=0.03)
+    assert found.interval is not None
+    assert found.interval[1] <= 0.75
+    assert found.before_adaptation == (None if before is None else pytest.approx(0.75))
+    known = Combined().diagnose(replace(evidence.of_target_rows(~new), before_adaptation=None))
+    assert known.new_classes is None
+    assert known.reach is not None
+    if before is None:
+        assert found.accuracy - found.interval[0] == pytest.approx(0.75 * known.reach[0] + 0.125, abs=0.01)
 
 
 def test_other_class_frequencies_are_corrected_for(make_rows: Make, make_evidence: Make, some_rows: Make) -> None:

@@ -195,8 +195,9 @@ def declare_calibrate(parser: argparse.ArgumentParser) -> None:
 ESTIMATE_JSON = {
     "verdict": "what to expect, in words",
     "metrics": "{NAME: {value, low, high}}: expected without labels, with 90 % intervals; accuracy is one of them",
-    "kind_of_shift": "none, prior, part, covariate or outside",
+    "kind_of_shift": "none, prior, part, covariate, new classes or outside",
     "shifted_share": "of the rows, those that are not as on the source",
+    "new_classes": "{share, seen_share, num_clusters} of rows of none of the source's classes; null: none are seen",
     "num_rows": "that this is of",
     "classes": "in the order of what follows",
     "class_frequencies": "expected",

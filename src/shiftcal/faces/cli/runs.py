@@ -37,7 +37,7 @@ def demo_command(arguments: argparse.Namespace) -> Answer:
 RUN_JSON = {
     "verdict": "what to expect on the target, in words; null without one",
     "expected_accuracy": "{value, low, high}: found without labels, with its 90 % interval; null without a target",
-    "kind_of_shift": "none, prior, part, covariate or outside",
+    "kind_of_shift": "none, prior, part, covariate, new classes or outside",
     "shifted_share": "of the target's rows, those that are not as on the source",
     "metrics": "{source: {NAME: number}, target: {NAME: number}}; those that need labels only where there are labels",
     "columns_used": "of tables: what became of the columns, in words",

@@ -86,7 +86,7 @@ def fit_label_model(
             a vote on how sure it is of a row, even if q takes no part, and source-like rows stay as sure as before.
     """
     rule = Combined()
-    found = rule.diagnose(evidence, for_verdict=False)
+    found = rule.of_known_classes(evidence)
     like = evidence.target.logits
     before = evidence.before_adaptation
     explained = found.prior_shift is not None and (

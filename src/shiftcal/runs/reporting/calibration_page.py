@@ -27,6 +27,7 @@ _KINDS = {
     "prior": "Other classes are frequent; beside that, all looks as on the source.",
     "part": "A part of the rows is new; the rest is as on the source.",
     "covariate": "The inputs have changed, within what the source has.",
+    "new classes": "Some rows seem to be of classes that the source does not have; predictions of them are wrong.",
     "outside": "Inputs lie outside of what the source has. Look at them first: no estimate can be relied on there.",
 }
 _METRIC_NAMES = {
@@ -116,10 +117,13 @@ def _expectations(estimate: Estimate) -> list[tuple[str, str]]:
         accuracy += " (nine times out of ten between {:.1%} and {:.1%})".format(*estimate.interval)
     if estimate.kind_of_shift == "outside":
         accuracy = f"Not to be relied on: {accuracy}"
+    new = estimate.diagnosis.new_classes
+    seen = [] if new is None else [("Rows of new classes", f"About {new.share:.0%}; {new.seen_share:.0%} are seen.")]
     return [
         ("Expected on the target", f"{accuracy}."),
         ("What has changed", _KINDS[estimate.kind_of_shift]),
         ("Rows that have shifted", f"About {estimate.shifted_share:.0%} of {estimate.num_rows:,}."),
+        *seen,
     ]
 
 

@@ -19,16 +19,19 @@
   the source's around theirs (`shiftcal.target.dispersion`). Neither has a part in the estimate, but where one of them
   is high, no interval is bounded below.
 
+Rows of new classes (`shiftcal.target.new_classes`) can only be wrong: all of this is of the other rows, and what is
+expected of these is multiplied by their share.
+
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
 
-The estimate grows with each of its witnesses. Its three constants and the scale of the interval are fitted to tasks
+The estimate grows with each of its witnesses. Its three constants and the five of the interval are fitted to tasks
 with known answers, and judged with whole data sets left out (benchmarks/accuracy_estimates). The interval holds the
-truth on 90 % of left-out tasks; its half width is in proportion to
+truth on 90 % of left-out tasks. Too much is expected more often than too little, and for other reasons, so that it
+reaches, with e the standard error of the accuracy a and constants of `TrustRule`,
 
-    standard error of the accuracy + 0.3 deviation of the witnesses + 0.3 |estimate - held-out accuracy|
-
-for witnesses that differ, and accuracies far from the held-out one, are known less well.
+    below:  b_1 e + b_2 |a - held-out accuracy| + b_3 (1 - g) shifted share sqrt( a (1 - a) )
+    above:  a_1 e + a_2 deviation of the witnesses
 
 A classifier that was trained on pseudo-labels of the target (`drst`, `drssl`) is sure of them whatever they are
 worth, and differs from a second model for good reasons: its structure is the cluster agreement alone, its support the
@@ -46,8 +49,8 @@ from torch import Tensor
 
 from shiftcal.target.between_classes import class_centroids, share_between_classes
 from shiftcal.target.class_priors import find_prior_shift
-from shiftcal.target.clusters import Clusters, UnitRows, fit_clusters
-from shiftcal.target.diagnosis import Diagnosis, Witnesses
+from shiftcal.target.clusters import Clusters, UnitRows
+from shiftcal.target.diagnosis import Diagnosis, NewClasses, Witnesses
 from shiftcal.target.dispersion import dispersion
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
@@ -58,17 +61,13 @@ from shiftcal.target.estimators.confidence_optimal_transport import ConfidenceOp
 from shiftcal.target.estimators.importance_weighted_calibration import ImportanceWeightedCalibration
 from shiftcal.target.estimators.second_model_agreement import SecondModelAgreement
 from shiftcal.target.evidence import BeforeAdaptation, ShiftEvidence, mean_confidence
+from shiftcal.target.new_classes import NewRows, find_new_rows
 from shiftcal.target.rule import TrustRule
 
 # Of what has shifted, in d: of fewer rows an AUC says nothing.
 _LEAST_SHARE = 0.2
 # Of one row: an accuracy of 0 or 1 on some rows is not exact.
 _LEAST_VARIANCE = 0.01
-# Of clusters, from which on where they lie is asked.
-_RELIABLE = 0.5
-# Of the deviation of the witnesses and of the change, in the width of the interval.
-_OF_DEVIATION = 0.3
-_OF_CHANGE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,21 +78,38 @@ class Combined(TrustRule, AccuracyEstimator):
         """As the module says."""
         return self.diagnose(evidence).accuracy
 
-    def diagnose(self, evidence: ShiftEvidence, *, for_verdict: bool = True) -> Diagnosis:
-        """The same with all that it rests on; without what serves the verdict alone where none is to be given."""
+    def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
+        """The same with all that it rests on."""
+        new = self.new_rows(evidence)
+        if new is None:
+            return self.of_known_classes(evidence)
+        shares = NewClasses(new.share, new.seen_share, new.num_clusters)
+        found = self.of_known_classes(evidence.of_target_rows(~new.is_new))
+        found = found.with_new_classes(shares, self.new_share_doubt)
+        return replace(found, mean_confidence=mean_confidence(evidence.target.logits))
+
+    def new_rows(self, evidence: ShiftEvidence) -> NewRows | None:
+        """Rows of the target that are of none of the source's classes; None where none are seen."""
+        if not evidence.has_features or not self.forms_clusters(source_purity(evidence)):
+            return None
+        structure, labels = evidence.structure, evidence.source_labels
+        classes = class_centroids(structure.source_rows, labels)
+        target = structure.target_rows
+        return find_new_rows(structure.source_rows, labels, classes, target, evidence.target_clusters, self)
+
+    def of_known_classes(self, evidence: ShiftEvidence) -> Diagnosis:
+        """The same for a target that is taken to have the source's classes and no others."""
         before = evidence.before_adaptation
         if before is not None:
-            return self._adapted(evidence, before, for_verdict)
+            return self._adapted(evidence, before)
         prior = find_prior_shift(evidence)
-        found = replace(
-            self.concluded(evidence, self.witnesses(evidence, for_verdict=for_verdict)), prior_shift=prior
-        )
+        found = replace(self.concluded(evidence, self.witnesses(evidence)), prior_shift=prior)
         return replace(found, accuracy=prior.accuracy) if prior.explains else found
 
-    def witnesses(self, evidence: ShiftEvidence, *, for_verdict: bool = True) -> Witnesses:
+    def witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """What the estimate is made from."""
         return replace(
-            self._first_witnesses(evidence, for_verdict),
+            self._first_witnesses(evidence),
             domain_auc=domain_auc_of_outputs(
                 evidence.held_out.logits,
                 evidence.target.logits,
@@ -106,19 +122,19 @@ class Combined(TrustRule, AccuracyEstimator):
             optimal_transport=ConfidenceOptimalTransport(most_rows=500).estimate(evidence),
         )
 
-    def _first_witnesses(self, evidence: ShiftEvidence, for_verdict: bool) -> Witnesses:
+    def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
         purity, agreement, between, dispersed = None, None, 0.0, 0.5
         if evidence.has_features:
-            rows, labels = evidence.structure.source_rows, evidence.source_labels
-            clusters = fit_clusters(rows, evidence.source.probabilities)
-            purity = chance_corrected_purity(rows, clusters, labels)
+            purity = source_purity(evidence)
             agreement = agreement_estimate(evidence, self)
-            if for_verdict and self.cluster_reliability(purity) >= _RELIABLE:
-                target_rows = evidence.structure.target_rows
-                target_clusters = fit_clusters(target_rows, evidence.target.probabilities)
-                between = newly_between_classes(evidence, clusters, target_clusters)
-                dispersed = dispersion(rows, clusters, target_rows, target_clusters)
+            if self.forms_clusters(purity):
+                between = newly_between_classes(evidence, self.least_margin)
+                structure = evidence.structure
+                dispersed = dispersion(
+                    *(structure.source_rows, evidence.source_clusters),
+                    *(structure.target_rows, evidence.target_clusters),
+                )
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
@@ -148,20 +164,27 @@ class Combined(TrustRule, AccuracyEstimator):
         reliability = 0.0 if seen.cluster_purity is None else self.cluster_reliability(seen.cluster_purity)
         accuracy = min(max(reliability * structure + (1 - reliability) * support, 0.0), 1.0)
         rows = 1 / len(evidence.target.logits) + 1 / len(evidence.held_out_labels)
-        error = math.sqrt(max(accuracy * (1 - accuracy), _LEAST_VARIANCE) * rows)
-        deviation = statistics.pstdev([*seen.estimates(), support])
-        change = abs(accuracy - seen.held_out_accuracy)
+        of_a_row = math.sqrt(max(accuracy * (1 - accuracy), _LEAST_VARIANCE))
+        shifted_share = evidence.structure.shifted.share
+        reach = self.reach(
+            error=of_a_row * math.sqrt(rows),
+            change=abs(accuracy - seen.held_out_accuracy),
+            unclustered=(1 - reliability) * shifted_share * of_a_row,
+            deviation=statistics.pstdev([*seen.estimates(), support]),
+        )
         return Diagnosis(
             accuracy=accuracy,
             mean_confidence=mean_confidence(evidence.target.logits),
-            half_width=self.interval_scale * (error + _OF_DEVIATION * deviation + _OF_CHANGE * change),
+            reach=reach,
             witnesses=seen,
             cluster_reliability=reliability,
-            shifted_share=evidence.structure.shifted.share,
+            is_between_classes=seen.between_classes >= self.mostly_between,
+            is_dispersed=seen.dispersion >= self.most_dispersion,
+            shifted_share=shifted_share,
         )
 
-    def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation, for_verdict: bool) -> Diagnosis:
-        seen = self._first_witnesses(evidence, for_verdict)
+    def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
+        seen = self._first_witnesses(evidence)
         confidence = seen.calibrated_confidence
         structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
         found = self._between(evidence, replace(seen, domain_auc=before.domain_auc), structure, confidence)
@@ -182,12 +205,17 @@ def chance_corrected_purity(rows: UnitRows, clusters: Clusters, labels: Tensor) 
     return (right - chance) / (1 - chance)
 
 
-def newly_between_classes(evidence: ShiftEvidence, source_clusters: Clusters, target_clusters: Clusters) -> float:
+def source_purity(evidence: ShiftEvidence) -> float:
+    """Of clusters of the source, where there are features."""
+    return chance_corrected_purity(evidence.structure.source_rows, evidence.source_clusters, evidence.source_labels)
+
+
+def newly_between_classes(evidence: ShiftEvidence, least_margin: float) -> float:
     """Share of target rows in clusters between classes, beyond that of the source: classes may be alike there too."""
     source, target = evidence.structure.source_rows, evidence.structure.target_rows
     classes = class_centroids(source, evidence.source_labels)
     found, usual = (
-        share_between_classes(rows, clusters, classes)
-        for rows, clusters in ((target, target_clusters), (source, source_clusters))
+        share_between_classes(rows, clusters, classes, least_margin)
+        for rows, clusters in ((target, evidence.target_clusters), (source, evidence.source_clusters))
     )
     return max(found - usual, 0.0)
