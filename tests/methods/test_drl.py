@@ -1,8 +1,10 @@
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.functional.dual import task_surrogate
@@ -78,7 +80,9 @@ def test_target_predictions_are_less_sure_than_without_the_ratio(features: Shift
 def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_strength(
     blueprint: Blueprint, batch: Batch
 ) -> None:
-    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_strength=2.0, class_regularization=0.1)
+    method: DistributionallyRobust[Any] = DistributionallyRobust(
+        ratio_strength=2.0, ratio_ceiling=None, class_regularization=0.1
+    )
     network = method.build(blueprint)
     torch.nn.init.ones_(network.ratio["head"].layers[-1].weight)
     outputs = DomainOutputs(*network.task(batch.source_inputs))
@@ -86,6 +90,40 @@ def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_streng
     expected = task_surrogate(outputs.logits, batch.source_labels, (2 * log_ratio).exp(), class_regularization=0.1)
     assert log_ratio.std() > 0.01
     torch.testing.assert_close(method.task_loss(network, batch, outputs)[0], expected)
+
+
+def with_constant_log_ratio(method: DistributionallyRobust[Any], blueprint: Blueprint, log_ratio: float) -> Any:
+    network = method.build(blueprint).eval()
+    torch.nn.init.constant_(network.ratio["head"].layers[-1].bias, log_ratio)
+    return network
+
+
+def test_rows_more_like_the_source_are_trained_on_and_predicted_as_by_plain_training(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_bound=10.0)
+    network = with_constant_log_ratio(method, blueprint, 1.0)
+    outputs = method.predict(network, batch.source_inputs)
+    logits, features = network.task(batch.source_inputs)
+    torch.testing.assert_close(outputs.logits, logits - logits.mean(dim=-1, keepdim=True))
+    assert bool((outputs.density_ratio > 2).all())  # as estimated, though it counts as 1
+    loss, _ = method.task_loss(network, batch, DomainOutputs(logits, features))
+    weights = network.task.head.weight
+    (found,) = torch.autograd.grad(loss, weights, retain_graph=True)
+    (plain,) = torch.autograd.grad(cross_entropy(logits, batch.source_labels), weights)
+    torch.testing.assert_close(found, plain)
+
+
+def test_rows_unlike_the_source_lose_confidence_by_the_ratio_to_the_power_of_its_strength(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_bound=10.0, ratio_strength=0.5)
+    network = with_constant_log_ratio(method, blueprint, -1.0)
+    log_ratio = math.log(10) * math.tanh(-1 / math.log(10))
+    outputs = method.predict(network, batch.source_inputs)
+    expected = math.exp(log_ratio / 2) * network.task(batch.source_inputs)[0]
+    torch.testing.assert_close(outputs.logits.log_softmax(dim=-1), expected.log_softmax(dim=-1))
+    torch.testing.assert_close(outputs.density_ratio, torch.full((16,), math.exp(log_ratio)))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
 
     ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z)], z held fixed
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
-    prediction     softmax(R z / (1 + r)),   log R = strength * bounded domain logit
+    prediction     softmax(R z / (1 + r)),   R = min(ceiling, exp(strength * bounded domain logit))
 
-A ratio that learns freely sits at its bound, so the bound decides how unsure predictions on the target can become; to
-have that found on the target, put the calibrator `target-scaling` behind. The dual term has no weight by default: it
-lowers R most where the classifier is sure, so that a low R would mean an easy input. Where it has one it is given R
-by its mean over the target batch: E_target[R] = 1, or R would fall and z grow, for the task fixes R z only.
+R that varies over source rows costs accuracy, and R that learns freely makes predictions on the target uniform. So by
+default rows more like the source than like the target have R = 1, and the others lose confidence by degrees, down to
+R = bound ** -strength. The dual term has no weight: it lowers R most where the classifier is sure. Where it has one
+it is given R by its mean over the target: E_target[R] = 1, or R would fall and z grow, for the task fixes R z only.
 """
 
 from __future__ import annotations
@@ -38,16 +38,15 @@ from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioFo
 class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
 
-    ratio_strength: float = option(1.0, "multiplies log R in training and prediction; 0 is R = 1", at_least=0)
-    ratio_bound: float = option(1.5, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
+    ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", above=0)
     ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
-    regularized_form: RegularizedForm = option(
-        "paper", "for r above 0: Theorem 1 as published, or the exact maximiser that it stands for"
-    )
+    regularized_form: RegularizedForm = option("paper", "for r above 0: Theorem 1 as published, or its maximiser")
     dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
 
     def build(self, blueprint: Blueprint) -> Any:
@@ -78,12 +77,11 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     def ratio_update(self, network: RatioNetworkT, batch: Batch, features: Tensor, target: DomainOutputs) -> Update:
         """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
         assert batch.target_inputs is not None
-        source_log, target_log = network.log_ratios(
-            RatioRows(batch.source_inputs, features), RatioRows(batch.target_inputs, target.features)
-        )
+        target_rows = RatioRows(batch.target_inputs, target.features)
+        source_log, target_log = network.log_ratios(RatioRows(batch.source_inputs, features), target_rows)
         loss = telling_apart = domain_loss(source_log, target_log, self.ratio_source_weights(batch))
         if self.dual_weight:
-            ratio = ratio_from_logit(target_log, self.ratio_strength)
+            ratio = self.applied_ratio(target_log)
             r, relative = self.class_regularization, ratio / mean_over_batch(ratio)
             loss = loss + self.dual_weight * target_potential(target.logits, relative, class_regularization=r)
         return Update(RATIO, loss, {"domain_loss": telling_apart, "target_ratio": target_log.detach().exp().mean()})
@@ -103,13 +101,16 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             log_ratio = network.log_ratio(batch.source_inputs, source.features)
             robust = self.robust_logits(source.logits, log_ratio)
             logged = {"task_loss": cross_entropy(robust, labels), "source_ratio": log_ratio.exp().mean()}
-        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
+        ratio = self.applied_ratio(log_ratio)
         return task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form), logged
+
+    def applied_ratio(self, log_ratio: Tensor) -> Tensor:
+        """R (N,) as it stands in the predictive form, from its estimate."""
+        return ratio_from_logit(log_ratio, self.ratio_strength, self.ratio_ceiling)
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""
-        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
-        return robust_logits(logits, ratio, class_regularization=self.class_regularization)
+        return robust_logits(logits, self.applied_ratio(log_ratio), class_regularization=self.class_regularization)
 
     def predict(self, network: RatioNetworkT, inputs: Tensor) -> Outputs:
         """The robust form; the density ratio is given as estimated, whatever its strength."""

@@ -62,6 +62,7 @@ class DistributionallyRobustSemiSupervised(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", above=0)
     ratio_network: Literal["shared", "separate"] = option("separate", "a head on the task's features, or a network")
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
