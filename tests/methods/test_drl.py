@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.functional.dual import task_surrogate
 from shiftcal.methods.base import RATIO
 from shiftcal.methods.drl import DistributionallyRobust
@@ -47,7 +48,7 @@ def test_ratio_is_near_one_where_there_is_no_shift(features: ShiftProblem, dual_
         assert 0.5 < ratio < 2
 
 
-@pytest.mark.parametrize("kind", ["shared", "separate"])
+@pytest.mark.parametrize("kind", ["shared", "confidence", "separate"])
 def test_batch_norm_does_not_pass_for_a_shift(images: ShiftProblem, kind: str) -> None:
     """Features of the source by batch statistics and of the target by running ones looked like two domains."""
     same = replace(images, target=images.source.without_labels())
@@ -130,10 +131,11 @@ def test_rows_unlike_the_source_lose_confidence_by_the_ratio_to_the_power_of_its
     "method",
     [
         DistributionallyRobust(),
+        DistributionallyRobust(ratio_network="shared"),
         DistributionallyRobust(ratio_network="separate"),
         DistributionallyRobustSemiSupervised(),
     ],
-    ids=["shared", "separate", "semi-supervised"],
+    ids=["confidence", "shared", "separate", "semi-supervised"],
 )
 def test_each_update_reaches_its_own_parameters_only(
     method: DistributionallyRobust[Any], blueprint: Blueprint, batch: Batch
@@ -160,9 +162,27 @@ def test_the_ratio_has_an_optimiser_of_its_own(blueprint: Blueprint) -> None:
 
 def test_separate_ratio_network_shares_nothing_with_the_task(blueprint: Blueprint) -> None:
     separate = DistributionallyRobust(ratio_network="separate").build(blueprint)
-    shared = DistributionallyRobust().build(blueprint)
+    shared = DistributionallyRobust(ratio_network="shared").build(blueprint)
     assert separate.ratio is not None
     assert shared.ratio is not None
     ratio = set(separate.ratio.parameters())
     assert set(separate.task.parameters()).isdisjoint(ratio)
     assert len(ratio) > len(set(shared.ratio.parameters()))
+
+
+def test_a_ratio_that_sees_confidence_falls_with_the_largest_probability_whatever_its_class(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    network: Any = DistributionallyRobust(ratio_network="confidence").build(blueprint)
+    first, _, last = network.ratio["head"].layers
+    torch.nn.init.zeros_(first.weight)
+    torch.nn.init.zeros_(first.bias)
+    first.weight.data[0, network.task.backbone.feature_dim] = 1.0
+    last.weight.data[0, 0] = 1.0
+    logits, features = network.task(batch.source_inputs)
+    largest = torch.softmax(logits, dim=-1).amax(dim=-1)
+    expected = bounded_domain_logit(torch.tanh(largest), 10.0)
+    torch.testing.assert_close(network.log_ratio(batch.source_inputs, features), expected)
+    network.task.head.weight.data = network.task.head.weight.data[[2, 0, 1]]
+    network.task.head.bias.data = network.task.head.bias.data[[2, 0, 1]]
+    torch.testing.assert_close(network.log_ratio(batch.source_inputs, features), expected)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
 from shiftcal.methods.base import RATIO, TASK, Logged, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_features
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNetworkT, RatioRows
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNet, RatioNetworkT, RatioRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", above=0)
-    ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
+    ratio_network: RatioNet = option("confidence", "a head on the task's features, on confidence too, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
@@ -56,7 +56,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     @property
     def ratio_form(self) -> RatioForm:
         """As the options say."""
-        return RatioForm(self.ratio_hidden, self.ratio_bound, self.ratio_network == "separate")
+        return RatioForm(self.ratio_hidden, self.ratio_bound, self.ratio_network)
 
     def optimizers(self, network: RatioNetworkT) -> dict[str, OptimizerPlan]:
         """Task and ratio, each with its own step size (Algorithm 1)."""

@@ -33,6 +33,7 @@ from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import OptimizerPlan, Outputs, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
@@ -48,6 +49,7 @@ class DistributionallyRobustSelfTraining(
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", above=0)
+    ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
     ratio_counts_pseudo_labels: bool = option(
         False, "selected rows are source to the ratio too, as in the paper; then they have no strong views"
     )
