@@ -1,10 +1,13 @@
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.functional.dual import task_surrogate
 from shiftcal.methods.base import RATIO
 from shiftcal.methods.drl import DistributionallyRobust
@@ -45,7 +48,7 @@ def test_ratio_is_near_one_where_there_is_no_shift(features: ShiftProblem, dual_
         assert 0.5 < ratio < 2
 
 
-@pytest.mark.parametrize("kind", ["shared", "separate"])
+@pytest.mark.parametrize("kind", ["shared", "confidence", "separate"])
 def test_batch_norm_does_not_pass_for_a_shift(images: ShiftProblem, kind: str) -> None:
     """Features of the source by batch statistics and of the target by running ones looked like two domains."""
     same = replace(images, target=images.source.without_labels())
@@ -78,7 +81,9 @@ def test_target_predictions_are_less_sure_than_without_the_ratio(features: Shift
 def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_strength(
     blueprint: Blueprint, batch: Batch
 ) -> None:
-    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_strength=2.0, class_regularization=0.1)
+    method: DistributionallyRobust[Any] = DistributionallyRobust(
+        ratio_strength=2.0, ratio_ceiling=None, class_regularization=0.1
+    )
     network = method.build(blueprint)
     torch.nn.init.ones_(network.ratio["head"].layers[-1].weight)
     outputs = DomainOutputs(*network.task(batch.source_inputs))
@@ -88,14 +93,49 @@ def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_streng
     torch.testing.assert_close(method.task_loss(network, batch, outputs)[0], expected)
 
 
+def with_constant_log_ratio(method: DistributionallyRobust[Any], blueprint: Blueprint, log_ratio: float) -> Any:
+    network = method.build(blueprint).eval()
+    torch.nn.init.constant_(network.ratio["head"].layers[-1].bias, log_ratio)
+    return network
+
+
+def test_rows_more_like_the_source_are_trained_on_and_predicted_as_by_plain_training(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_bound=10.0)
+    network = with_constant_log_ratio(method, blueprint, 1.0)
+    outputs = method.predict(network, batch.source_inputs)
+    logits, features = network.task(batch.source_inputs)
+    torch.testing.assert_close(outputs.logits, logits - logits.mean(dim=-1, keepdim=True))
+    assert bool((outputs.density_ratio > 2).all())  # as estimated, though it counts as 1
+    loss, _ = method.task_loss(network, batch, DomainOutputs(logits, features))
+    weights = network.task.head.weight
+    (found,) = torch.autograd.grad(loss, weights, retain_graph=True)
+    (plain,) = torch.autograd.grad(cross_entropy(logits, batch.source_labels), weights)
+    torch.testing.assert_close(found, plain)
+
+
+def test_rows_unlike_the_source_lose_confidence_by_the_ratio_to_the_power_of_its_strength(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_bound=10.0, ratio_strength=0.5)
+    network = with_constant_log_ratio(method, blueprint, -1.0)
+    log_ratio = math.log(10) * math.tanh(-1 / math.log(10))
+    outputs = method.predict(network, batch.source_inputs)
+    expected = math.exp(log_ratio / 2) * network.task(batch.source_inputs)[0]
+    torch.testing.assert_close(outputs.logits.log_softmax(dim=-1), expected.log_softmax(dim=-1))
+    torch.testing.assert_close(outputs.density_ratio, torch.full((16,), math.exp(log_ratio)))
+
+
 @pytest.mark.parametrize(
     "method",
     [
         DistributionallyRobust(),
+        DistributionallyRobust(ratio_network="shared"),
         DistributionallyRobust(ratio_network="separate"),
         DistributionallyRobustSemiSupervised(),
     ],
-    ids=["shared", "separate", "semi-supervised"],
+    ids=["confidence", "shared", "separate", "semi-supervised"],
 )
 def test_each_update_reaches_its_own_parameters_only(
     method: DistributionallyRobust[Any], blueprint: Blueprint, batch: Batch
@@ -122,9 +162,27 @@ def test_the_ratio_has_an_optimiser_of_its_own(blueprint: Blueprint) -> None:
 
 def test_separate_ratio_network_shares_nothing_with_the_task(blueprint: Blueprint) -> None:
     separate = DistributionallyRobust(ratio_network="separate").build(blueprint)
-    shared = DistributionallyRobust().build(blueprint)
+    shared = DistributionallyRobust(ratio_network="shared").build(blueprint)
     assert separate.ratio is not None
     assert shared.ratio is not None
     ratio = set(separate.ratio.parameters())
     assert set(separate.task.parameters()).isdisjoint(ratio)
     assert len(ratio) > len(set(shared.ratio.parameters()))
+
+
+def test_a_ratio_that_sees_confidence_falls_with_the_largest_probability_whatever_its_class(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    network: Any = DistributionallyRobust(ratio_network="confidence").build(blueprint)
+    first, _, last = network.ratio["head"].layers
+    torch.nn.init.zeros_(first.weight)
+    torch.nn.init.zeros_(first.bias)
+    first.weight.data[0, network.task.backbone.feature_dim] = 1.0
+    last.weight.data[0, 0] = 1.0
+    logits, features = network.task(batch.source_inputs)
+    largest = torch.softmax(logits, dim=-1).amax(dim=-1)
+    expected = bounded_domain_logit(torch.tanh(largest), 10.0)
+    torch.testing.assert_close(network.log_ratio(batch.source_inputs, features), expected)
+    network.task.head.weight.data = network.task.head.weight.data[[2, 0, 1]]
+    network.task.head.bias.data = network.task.head.bias.data[[2, 0, 1]]
+    torch.testing.assert_close(network.log_ratio(batch.source_inputs, features), expected)

@@ -3,6 +3,8 @@
 With equal weight of both domains, a classifier with logit g(x) = log tau_source - log tau_target gives R = exp(g).
 A classifier trained to convergence on separable domains sends g to infinity, so g is bounded smoothly, and a
 strength says how much of it is believed:  log R = strength * b tanh(g / b),  b = log(bound).
+With a ceiling R is min(R, ceiling). At a ceiling of 1 rows that are more like the source than like the target have
+R = 1, which is plain training and prediction; only those unlike the source are made less sure.
 """
 
 from __future__ import annotations
@@ -26,9 +28,16 @@ def bounded_domain_logit(domain_logit: Tensor, bound: float) -> Tensor:
     return limit * torch.tanh(domain_logit / limit)
 
 
-def ratio_from_logit(bounded_logit: Tensor, strength: float) -> Tensor:
-    """R = exp(strength * bounded logit): (N,), within (bound ** -strength, bound ** strength); 1 for strength 0."""
-    return torch.exp(strength * bounded_logit)
+def ratio_from_logit(bounded_logit: Tensor, strength: float, ceiling: float | None = None) -> Tensor:
+    """R = min(exp(strength * bounded logit), ceiling): (N,), from bound ** -strength up to bound ** strength.
+
+    Args:
+        bounded_logit: (N,) of "source".
+        strength: 0 is R = 1.
+        ceiling: largest R, above 0; None: none but the bound.
+    """
+    ratio = torch.exp(strength * bounded_logit)
+    return ratio if ceiling is None else ratio.clamp_max(ceiling)
 
 
 def domain_loss(logit: Tensor, num_source: int, weights: Tensor | None = None) -> Tensor:

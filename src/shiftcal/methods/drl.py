@@ -5,19 +5,19 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
 
     ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z)], z held fixed
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
-    prediction     softmax(R z / (1 + r)),   log R = strength * bounded domain logit
+    prediction     softmax(R z / (1 + r)),   R = min(ceiling, exp(strength * bounded domain logit))
 
-A ratio that learns freely sits at its bound, so the bound decides how unsure predictions on the target can become; to
-have that found on the target, put the calibrator `target-scaling` behind. The dual term has no weight by default: it
-lowers R most where the classifier is sure, so that a low R would mean an easy input. Where it has one it is given R
-by its mean over the target batch: E_target[R] = 1, or R would fall and z grow, for the task fixes R z only.
+R that varies over source rows costs accuracy, and R that learns freely makes predictions on the target uniform. So by
+default rows more like the source than like the target have R = 1, and the others lose confidence by degrees, down to
+R = bound ** -strength. The dual term has no weight: it lowers R most where the classifier is sure. Where it has one
+it is given R by its mean over the target: E_target[R] = 1, or R would fall and z grow, for the task fixes R z only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
@@ -31,23 +31,22 @@ from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
 from shiftcal.methods.base import RATIO, TASK, Logged, Method, OptimizerKind, OptimizerPlan, Outputs, Update
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_features
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNetworkT, RatioRows
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNet, RatioNetworkT, RatioRows
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
 
-    ratio_strength: float = option(1.0, "multiplies log R in training and prediction; 0 is R = 1", at_least=0)
-    ratio_bound: float = option(1.5, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_network: Literal["shared", "separate"] = option("shared", "a head on the task's features, or a network")
+    ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
+    ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", above=0)
+    ratio_network: RatioNet = option("confidence", "a head on the task's features, on confidence too, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
-    regularized_form: RegularizedForm = option(
-        "paper", "for r above 0: Theorem 1 as published, or the exact maximiser that it stands for"
-    )
+    regularized_form: RegularizedForm = option("paper", "for r above 0: Theorem 1 as published, or its maximiser")
     dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
 
     def build(self, blueprint: Blueprint) -> Any:
@@ -57,7 +56,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     @property
     def ratio_form(self) -> RatioForm:
         """As the options say."""
-        return RatioForm(self.ratio_hidden, self.ratio_bound, self.ratio_network == "separate")
+        return RatioForm(self.ratio_hidden, self.ratio_bound, self.ratio_network)
 
     def optimizers(self, network: RatioNetworkT) -> dict[str, OptimizerPlan]:
         """Task and ratio, each with its own step size (Algorithm 1)."""
@@ -78,23 +77,18 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     def ratio_update(self, network: RatioNetworkT, batch: Batch, features: Tensor, target: DomainOutputs) -> Update:
         """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
         assert batch.target_inputs is not None
-        num_source = len(features)
-        log_ratios = network.log_ratios(
-            RatioRows(batch.source_inputs, features), RatioRows(batch.target_inputs, target.features)
-        )
-        weights = self.ratio_source_weights(batch)
-        if weights is not None:
-            weights = torch.cat([weights, weights.new_ones(len(log_ratios) - num_source)])
-        loss = telling_apart = domain_loss(log_ratios, num_source, weights)
+        num_source, target_rows = len(features), RatioRows(batch.target_inputs, target.features)
+        log_ratios = network.log_ratios(RatioRows(batch.source_inputs, features), target_rows)
+        loss = telling_apart = domain_loss(log_ratios, num_source, self.ratio_weights(batch))
         target_log = log_ratios[num_source:]
         if self.dual_weight:
-            ratio = ratio_from_logit(target_log, self.ratio_strength)
+            ratio = self.applied_ratio(target_log)
             r, relative = self.class_regularization, ratio / mean_over_batch(ratio)
             loss = loss + self.dual_weight * target_potential(target.logits, relative, class_regularization=r)
         return Update(RATIO, loss, {"domain_loss": telling_apart, "target_ratio": target_log.detach().exp().mean()})
 
-    def ratio_source_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
-        """Weights (N,) of the labelled rows of a batch in the ratio's loss, of mean one; None: all alike."""
+    def ratio_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
+        """Weights (N + M,) of the rows of both domains in the ratio's loss, of mean one in each; None: all alike."""
         return None
 
     def task_loss(self, network: RatioNetworkT, batch: Batch, source: DomainOutputs) -> tuple[Tensor, Logged]:
@@ -106,14 +100,17 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             return loss, {"task_loss": loss}
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.source_inputs, source.features)
-            ratio, mean_ratio = ratio_from_logit(log_ratio, self.ratio_strength), log_ratio.exp().mean()
+            ratio, mean_ratio = self.applied_ratio(log_ratio), log_ratio.exp().mean()
         loss = task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form)
         return loss, {"task_loss": loss, "source_ratio": mean_ratio}
 
+    def applied_ratio(self, log_ratio: Tensor) -> Tensor:
+        """R (N,) as it stands in the predictive form, from its estimate."""
+        return ratio_from_logit(log_ratio, self.ratio_strength, self.ratio_ceiling)
+
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""
-        ratio = ratio_from_logit(log_ratio, self.ratio_strength)
-        return robust_logits(logits, ratio, class_regularization=self.class_regularization)
+        return robust_logits(logits, self.applied_ratio(log_ratio), class_regularization=self.class_regularization)
 
     def predict(self, network: RatioNetworkT, inputs: Tensor) -> Outputs:
         """The robust form; the density ratio is given as estimated, whatever its strength."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +45,7 @@ from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics
+from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
@@ -62,7 +63,8 @@ class DistributionallyRobustSemiSupervised(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_network: Literal["shared", "separate"] = option("separate", "a head on the task's features, or a network")
+    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", above=0)
+    ratio_network: RatioNet = option("separate", "a head on the task's features, on confidence too, or a network")
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float | None = option(

@@ -33,6 +33,7 @@ from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import OptimizerPlan, Outputs, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
@@ -47,6 +48,8 @@ class DistributionallyRobustSelfTraining(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", above=0)
+    ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
 
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
         """A classifier with a ratio and, for images, a source reference."""
@@ -78,12 +81,14 @@ class DistributionallyRobustSelfTraining(
             batch = self.in_strong_views(batch, network.task.backbone)
         yield from super().training_step(network, batch)
 
-    def ratio_source_weights(self, batch: Batch) -> Tensor | None:
+    def ratio_weights(self, batch: Batch) -> Tensor | None:
         """R stays that of the source itself: pseudo-labelled rows are no part of it but in the paper's form."""
         if not self.has_label_model or not batch.is_pseudo.any():
             return None
+        assert batch.target_inputs is not None
         is_source = (~batch.is_pseudo).float()
-        return is_source / mean_over_batch(is_source).clamp_min(1 / len(is_source))
+        of_source = is_source / mean_over_batch(is_source).clamp_min(1 / len(is_source))
+        return torch.cat([of_source, of_source.new_ones(len(batch.target_inputs))])
 
     def predict(self, network: SelfTrainingNetwork, inputs: Tensor) -> Outputs:
         """As `drl`, together with clusters and prior correction where these take part."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier
+
+# A head on the task's features, on these and its largest class probabilities, or a network of its own.
+RatioNet: TypeAlias = Literal["shared", "confidence", "separate"]
+_NUM_PROBABILITIES = 5
 
 
 class RatioForm(NamedTuple):
@@ -18,8 +22,7 @@ class RatioForm(NamedTuple):
     """Width of its head."""
     bound: float
     """R stays within 1/bound and bound."""
-    separate: bool = False
-    """Whether it has a network of its own instead of a head on the task's features."""
+    network: RatioNet = "shared"
 
 
 class RatioRows(NamedTuple):
@@ -31,24 +34,38 @@ class RatioRows(NamedTuple):
 
 
 class ClassifierWithRatio(nn.Module):
-    """A classifier with a density ratio on its features, on a network of its own, or (without a target) with none."""
+    """A classifier with a density ratio on what it makes of inputs, on a network of its own, or (no target) without.
+
+    What tells domains apart in features is style most of all, which says little of which rows are hard. A ratio that
+    sees the largest class probabilities too, in falling order and whatever their classes, takes rows on which the
+    task is unsure for less like the source.
+    """
 
     def __init__(self, blueprint: Blueprint, form: RatioForm) -> None:
         super().__init__()
         self.task = Classifier(blueprint)
         self.bound = form.bound
         self.ratio: nn.ModuleDict | None = None
+        self.num_probabilities = min(_NUM_PROBABILITIES, blueprint.num_classes) if form.network == "confidence" else 0
         if blueprint.has_target:
-            self.ratio = nn.ModuleDict({"head": DomainClassifier(self.task.backbone.feature_dim, form.hidden)})
-            if form.separate:
+            num_seen = self.task.backbone.feature_dim + self.num_probabilities
+            self.ratio = nn.ModuleDict({"head": DomainClassifier(num_seen, form.hidden)})
+            if form.network == "separate":
                 self.ratio["backbone"] = blueprint.new_backbone()
 
     def log_ratio(self, inputs: Tensor, task_features: Tensor) -> Tensor:
         """log R (N,), within its bound, 0 where there is no target; gradients never reach the task network."""
         if self.ratio is None:
             return torch.zeros(len(task_features), dtype=task_features.dtype, device=task_features.device)
-        features = self.ratio["backbone"](inputs) if "backbone" in self.ratio else task_features.detach()
-        return bounded_domain_logit(self.ratio["head"](features), self.bound)
+        seen = self.ratio["backbone"](inputs) if "backbone" in self.ratio else self._seen_of_task(task_features)
+        return bounded_domain_logit(self.ratio["head"](seen), self.bound)
+
+    @torch.no_grad()
+    def _seen_of_task(self, features: Tensor) -> Tensor:
+        if not self.num_probabilities:
+            return features.detach()
+        probabilities = torch.softmax(self.task.head(features), dim=-1).topk(self.num_probabilities).values
+        return torch.cat([features, probabilities], dim=-1)
 
     def log_ratios(self, source: RatioRows, target: RatioRows) -> Tensor:
         """log R (N + M,) in one pass: batch norm of a ratio network of its own must not see the domains apart."""
