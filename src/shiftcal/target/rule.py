@@ -35,10 +35,6 @@ class TrustRule:
     cluster_vote: float = option(
         0.5, "log scale that the clusters' agreement adds to a single row, where they are trusted", at_least=0
     )
-    # On halves of classes too: a target that lacks classes moved it from 0.75 to here.
-    full_domain_auc: float = option(
-        0.65, "of outputs; from here on the shift is said to change what the classifier says", above=0.5, at_most=1
-    )
     # Halves of 47 tasks, with half of the classes.
     absent_frequency: float = option(
         0.15, "of a class among predictions, as a multiple of the source's, below which it is absent", at_least=0
@@ -98,12 +94,6 @@ class TrustRule:
         0.5, "of the share of rows of new classes, which the interval reaches further down by", at_least=0
     )
 
-    def shift_degree(self, domain_auc: float | None) -> float:
-        """How far a shift changes what the classifier says, from 0 to 1; 1 where that is not known."""
-        if domain_auc is None:
-            return 1.0
-        return _share((domain_auc - 0.5) / (self.full_domain_auc - 0.5))
-
     def cluster_reliability(self, purity: float) -> float:
         """How far clusters can be relied on that have this purity on the source, from 0 to 1."""
         # Beyond 700 the exponential is no float any more, and the share is 0 all the same.
@@ -127,8 +117,4 @@ class TrustRule:
 
     def outside_degree(self, novelty: float) -> float:
         """How far a target of this novelty is outside of what held-out rows can speak for, from 0 to 1."""
-        return _share(self.novelty_slope * novelty)
-
-
-def _share(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+        return min(self.novelty_slope * novelty, 1.0)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from shiftcal.methods.shared.label_model import LabelBuffers, LabelModel, fit_label_model
+from shiftcal.methods.shared.label_model import LabelBuffers, LabelModel, fit_label_model, shift_degree
 from shiftcal.target.clusters import Clusters
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling
@@ -148,3 +148,10 @@ def test_where_class_frequencies_explain_the_shift_labels_follow_them_and_no_clu
     other, _ = fit_label_model(unexplained, by_clusters=True, correct_prior=True)
     # Alignment would look for the class that is gone.
     assert other.log_prior_correction[2] > 0
+
+
+@pytest.mark.parametrize(
+    ("auc", "degree"), [(None, 1.0), (0.4, 0.0), (0.5, 0.0), (0.575, 0.5), (0.635, 0.9), (0.65, 1.0), (0.9, 1.0)]
+)
+def test_the_degree_of_a_shift_grows_with_the_domain_auc_of_outputs(auc: float | None, degree: float) -> None:
+    assert shift_degree(auc) == pytest.approx(degree)
