@@ -35,8 +35,8 @@ from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEviden
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
 
 _LEAST_FREQUENCY = 1e-6
-# Domain AUC of outputs from which on a shift is said to change what the classifier says. Settled while looking at errors,
-# with target labels, on Office features and digits, and on targets that lack half of the classes.
+# Domain AUC of outputs from which on a shift is said to change what the classifier says. Settled while looking at
+# errors, with target labels, on Office features and digits, and on targets that lack half of the classes.
 _FULL_DOMAIN_AUC = 0.65
 
 
