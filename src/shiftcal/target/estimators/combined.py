@@ -1,16 +1,18 @@
 """The default estimate: by the target's structure where classes form clusters, by held-out rows where they do not.
 
-    estimate  = g structure + (1 - g) support,      g = sigmoid( slope (purity - midpoint) )
-    structure = (1 - d) median of cluster agreement, second-model agreement, COT, ATC and calibrated confidence
-                + d median of the first three,      d = min(1, (2 AUC - 1) / shifted share)
-    support   = (1 - n) importance-weighted calibration + n second-model agreement,    n = min(1, slope novelty)
+    estimate     = g by_structure + (1 - g) by_held_out,      g = sigmoid( slope (purity - midpoint) )
+    by_structure = (1 - d) median of cluster agreement, second-model agreement, COT, ATC and calibrated confidence
+                   + d median of the first three,             d = min(1, (2 AUC - 1) / max(shifted share, 0.2))
+    by_held_out  = (1 - n) importance-weighted calibration + n second-model agreement,    n = min(1, slope novelty)
+
+(COT: confidence optimal transport, ATC: average thresholded confidence.)
 
 - Purity: how well clusters hold the classes on the source, where labels are known, corrected for chance (0: no better
   than the most frequent class). Embeddings have it, most tables have not.
 - AUC: how well what the classifier says of the target can be told from what it says of held-out rows
   (`shiftcal.target.domain_auc`). The more a shift changes that, the less confidence means what it meant. Where only
   a part has shifted, the other rows dilute the AUC, and d is that of the part. Without features there is no
-  structure, and support goes over to COT by 2 AUC - 1.
+  structure, and by_held_out goes over to COT by 2 AUC - 1.
 - Novelty: the share of target rows outside of anything that the source has (`shiftcal.target.novelty`). Inside,
   held-out rows that are weighted to be like the target say what a confidence means there; outside they can't.
 
@@ -25,17 +27,17 @@ expected of these is multiplied by their share.
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
 
-The estimate grows with each of its witnesses. Its three constants and the five of the interval are fitted to tasks
-with known answers, and judged with whole data sets left out (benchmarks/accuracy_estimates). The interval holds the
-truth on 90 % of left-out tasks. Too much is expected more often than too little, and for other reasons, so that it
-reaches, with e the standard error of the accuracy a and constants of `TrustRule`,
+The estimate grows with each of those that it is made from. Its three constants and the five of the interval are
+fitted to tasks with known answers, and judged with whole data sets left out (benchmarks/accuracy_estimates). The
+interval holds the truth on 90 % of left-out tasks. Too much is expected more often than too little, and for other
+reasons, so that it reaches, with e the standard error of the accuracy a and constants of `TrustRule`,
 
     below:  b_1 e + b_2 |a - held-out accuracy| + b_3 (1 - g) shifted share sqrt( a (1 - a) )
     above:  a_1 e + a_2 deviation of the witnesses
 
 A classifier that was trained on pseudo-labels of the target (`drst`, `drssl`) is sure of them whatever they are
-worth, and differs from a second model for good reasons: its structure is the cluster agreement alone, its support the
-calibrated confidence. As far as it is not judged by clusters of a network that learned from the source alone, the
+worth, and differs from a second model for good reasons: then by_structure is the cluster agreement alone, by_held_out
+the calibrated confidence. As far as it is not judged by clusters of a network that learned from the source alone, the
 mean of that and of the estimate before adaptation is taken.
 """
 
@@ -150,19 +152,21 @@ class Combined(TrustRule, AccuracyEstimator):
         outside = self.outside_degree(seen.novelty)
         assert seen.importance_weighted_calibration is not None
         assert seen.second_model_agreement is not None
-        support = (1 - outside) * seen.importance_weighted_calibration + outside * seen.second_model_agreement
-        structure = statistics.median(seen.estimates())
+        by_held_out = (1 - outside) * seen.importance_weighted_calibration + outside * seen.second_model_agreement
+        by_structure = statistics.median(seen.estimates())
         changed = 0.0 if seen.domain_auc is None else 2 * seen.domain_auc - 1
         if seen.cluster_agreement is None:
             assert seen.optimal_transport is not None
-            support += changed * (seen.optimal_transport - support)
+            by_held_out += changed * (seen.optimal_transport - by_held_out)
         of_shifted = min(changed / max(evidence.structure.shifted.share, _LEAST_SHARE), 1.0)
-        structure += of_shifted * (statistics.median(seen.beyond_confidence()) - structure)
-        return self._between(evidence, seen, structure, support)
+        by_structure += of_shifted * (statistics.median(seen.beyond_confidence()) - by_structure)
+        return self._diagnosis(evidence, seen, by_structure, by_held_out)
 
-    def _between(self, evidence: ShiftEvidence, seen: Witnesses, structure: float, support: float) -> Diagnosis:
+    def _diagnosis(
+        self, evidence: ShiftEvidence, seen: Witnesses, by_structure: float, by_held_out: float
+    ) -> Diagnosis:
         reliability = 0.0 if seen.cluster_purity is None else self.cluster_reliability(seen.cluster_purity)
-        accuracy = min(max(reliability * structure + (1 - reliability) * support, 0.0), 1.0)
+        accuracy = min(max(reliability * by_structure + (1 - reliability) * by_held_out, 0.0), 1.0)
         rows = 1 / len(evidence.target.logits) + 1 / len(evidence.held_out_labels)
         of_a_row = math.sqrt(max(accuracy * (1 - accuracy), _LEAST_VARIANCE))
         shifted_share = evidence.structure.shifted.share
@@ -170,7 +174,7 @@ class Combined(TrustRule, AccuracyEstimator):
             error=of_a_row * math.sqrt(rows),
             change=abs(accuracy - seen.held_out_accuracy),
             unclustered=(1 - reliability) * shifted_share * of_a_row,
-            deviation=statistics.pstdev([*seen.estimates(), support]),
+            deviation=statistics.pstdev([*seen.estimates(), by_held_out]),
         )
         return Diagnosis(
             accuracy=accuracy,
@@ -186,8 +190,8 @@ class Combined(TrustRule, AccuracyEstimator):
     def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
         seen = self._first_witnesses(evidence)
         confidence = seen.calibrated_confidence
-        structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
-        found = self._between(evidence, replace(seen, domain_auc=before.domain_auc), structure, confidence)
+        by_structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
+        found = self._diagnosis(evidence, replace(seen, domain_auc=before.domain_auc), by_structure, confidence)
         if before.prior_explains:
             prior = find_prior_shift(evidence)
             found = replace(found, accuracy=prior.accuracy, prior_shift=prior)
