@@ -6,6 +6,9 @@ READY := $(VENV)/.ready
 EXTRAS := demo,vision,tables,backbones,onnx,dev
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
+# Some virtual machines name matrix units (AMX) that they do not let programs use: bfloat16 would end in an illegal
+# instruction. Nothing else is computed by them.
+export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 # Tests are compiled with their assertions taken apart, which takes a third of collecting them: once is enough.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -59,7 +59,8 @@ CURVES = {"source-only": "#999999", "cbst": "#0072b2", "crst": "#009e73", "drst@
 
 def read(*names: str) -> list[Row]:
     """Rows of records, those that there are."""
-    return [row for name in names if (RECORDS / name).exists() for row in csv.DictReader((RECORDS / name).open())]
+    paths = [RECORDS / name for name in names if (RECORDS / name).exists()]
+    return [row for path in paths for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())]
 
 
 def average(rows: Iterable[Row], metric: str) -> float:

@@ -113,7 +113,7 @@ def quick_estimate(estimate_quickly: EstimateQuickly) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def coarse_estimate() -> Iterator[None]:
-    """The whole estimate with a small forest and one penalty, where tests of a file ask what holds of any."""
+    """The whole estimate with few trees, penalties and folds, where tests of a file ask what holds of any."""
     from tests.problems import estimate_coarsely
 
     with pytest.MonkeyPatch.context() as patch:

@@ -51,12 +51,14 @@ def estimate_quickly(patch: pytest.MonkeyPatch) -> None:
 
 
 def estimate_coarsely(patch: pytest.MonkeyPatch) -> None:
-    """Let the second model of the whole estimate be a small forest, and try one penalty in place of four."""
+    """The whole estimate with a small forest for second model, one penalty in place of four and two folds of five."""
     patch.setattr(
         "shiftcal.target.estimators.second_model_agreement.RandomForestClassifier",
         lambda _, **options: RandomForestClassifier(4, **options),
     )
     patch.setattr("shiftcal.target.domain_classifier._INVERSE_PENALTIES", (0.1,))
+    for module in ("domain_auc", "domain_classifier", "estimators.second_model_agreement"):
+        patch.setattr(f"shiftcal.target.{module}._NUM_FOLDS", 2)
 
 
 def draw_nothing(patch: pytest.MonkeyPatch) -> None:

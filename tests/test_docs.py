@@ -1,11 +1,6 @@
-import subprocess
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).parents[1]
+import pytest
+from benchmarks.docs_pages import main
 
 
-def test_tables_of_the_pages_are_what_the_records_say() -> None:
-    command = [sys.executable, "-m", "benchmarks.docs_pages", "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+def test_tables_of_the_pages_are_what_the_records_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"]) == 0, capsys.readouterr().err

@@ -42,7 +42,10 @@ def test_batches_of_any_size_give_what_the_model_says(by_table: tuple[AdaptiveCl
     probabilities = classifier.predict_proba(FRAME)
     np.testing.assert_allclose(table["probability_yes"], probabilities[:, 1], rtol=1e-6)
     assert table["predicted_class"].to_pylist() == classifier.predict(FRAME).tolist()
-    assert scorer(given).equals(table)
+    # Not to the bit: how a processor adds up the products of a matrix may depend on the number of its rows.
+    at_once = scorer(given)
+    assert at_once.schema == table.schema
+    pd.testing.assert_frame_equal(at_once.to_pandas(), table.to_pandas(), rtol=1e-6)
     pd.testing.assert_frame_equal(scorer(FRAME)[["probability_yes"]], table.to_pandas()[["probability_yes"]])
     with pytest.raises(InvalidInputError, match="columns of the source are missing: 'colour'"):
         scorer(given.drop_columns("colour"))

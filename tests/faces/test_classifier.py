@@ -34,7 +34,7 @@ def allowed_to_fail(estimator: Any) -> dict[str, str]:
 
 # check_array_api_input is skipped by scikit-learn itself unless SCIPY_ARRAY_API is set: training runs in torch.
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [AdaptiveClassifier(epochs=10)], expected_failed_checks=allowed_to_fail
+    [AdaptiveClassifier(epochs=4)], expected_failed_checks=allowed_to_fail
 )
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     check(estimator)

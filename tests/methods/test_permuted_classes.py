@@ -70,7 +70,7 @@ def permuted(build: Callable[[Any, Blueprint], nn.Module]) -> Callable[[Any, Blu
 
 
 def probabilities(given: ShiftProblem, name: str, backbone: nn.Module | None) -> Tensor:
-    training = {"epochs": 60 if name in NOISY else 2, "batch_size": 20}
+    training = {"epochs": 30 if name in NOISY else 2, "batch_size": 20}
     model = fit_model(given, Recipe.from_names(name, None, backbone or "auto", training=training))
     assert given.target is not None
     return torch.softmax(model.predict(given.target.inputs).logits, dim=-1)

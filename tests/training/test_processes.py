@@ -32,9 +32,9 @@ COMMAND = """
 import warnings
 import pytest
 from shiftcal.faces.cli import main
-from tests.problems import draw_nothing, estimate_coarsely, estimate_quickly
-for less in (draw_nothing, estimate_quickly if quickly else estimate_coarsely):
-    less(pytest.MonkeyPatch())
+from tests import problems
+for name in less:
+    getattr(problems, name)(pytest.MonkeyPatch())
 os.environ.update(environment)
 warnings.simplefilter("error", UserWarning)
 sys.exit(main(arguments))
@@ -55,12 +55,18 @@ class Start:
     def fit(self, out: str, *options: str, **environment: str) -> BaseProcess:
         return self.programs.start(COMMAND, **self.given(environment, out, *options))
 
+    def whole_fit(self, out: str, *options: str) -> BaseProcess:
+        """With the estimate that users get; nothing but figures is left out."""
+        return self.programs.start(
+            COMMAND, environment={}, arguments=self.arguments(out, *options), less=["draw_nothing"]
+        )
+
     def given(self, environment: Mapping[str, str], out: str, *options: str) -> dict[str, Any]:
-        """For the command; the estimate is the whole one where the method labels by it."""
+        """For the command; the estimate is no quick one where the method labels by it."""
         return {
             "environment": environment,
             "arguments": self.arguments(out, *options),
-            "quickly": "adapted" not in options,
+            "less": ["draw_nothing", "estimate_coarsely" if "adapted" in options else "estimate_quickly"],
         }
 
     def ranks(self, out: str, *options: str) -> list[BaseProcess]:
@@ -108,20 +114,18 @@ def test_two_processes_give_the_metrics_of_one(start: Start, tmp_path: Path) -> 
 
 
 def test_two_nodes_of_torchrun_give_the_metrics_of_one_process(start: Start, tmp_path: Path) -> None:
-    """By the commands that users type."""
+    """By the command that users type."""
     options = ("--set", "epochs=2", "--method", "source-only")
+    alone = start.whole_fit("one", *options)
     meeting = f"--rdzv-backend=c10d --rdzv-id=test --rdzv-endpoint=127.0.0.1:{free_port()}".split()
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *meeting]
     node = [*torchrun, "-m", "shiftcal", *start.arguments("nodes", *options)]
-    alone = [sys.executable, "-m", "shiftcal", *start.arguments("one", *options)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error::UserWarning"}
-    started = [
-        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-        for command in (node, node, alone)
-    ]
-    for process in started:
+    nodes = [subprocess.Popen(node, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in nodes:
         _, said = process.communicate(timeout=200)
         assert process.returncode == 0, said
+    start.finish(alone)
     check_same_metrics(tmp_path, "one", "nodes")
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from shiftcal.target.evidence import log_probabilities
+from shiftcal.target.out_of_fold import out_of_fold_log_odds
 from shiftcal.target.row_order import stratified_folds
 from shiftcal.target.sampling import sampled_rows
 
@@ -46,14 +46,8 @@ def domain_auc(first: Tensor, second: Tensor, first_weights: Tensor | None = Non
         StandardScaler(), LogisticRegression(C=_INVERSE_PENALTY, class_weight="balanced", max_iter=1000)
     )
     rows = torch.cat([first, second]).numpy()
-    logits = cross_val_predict(
-        regression,
-        rows,
-        is_second,
-        cv=PredefinedSplit(stratified_folds(rows, is_second, min(_NUM_FOLDS, fewest), seed=0)),
-        method="decision_function",
-        params={"logisticregression__sample_weight": row_weights},
-    )
+    folds = stratified_folds(rows, is_second, min(_NUM_FOLDS, fewest), seed=0)
+    logits = out_of_fold_log_odds(regression, rows, is_second, folds, logisticregression__sample_weight=row_weights)
     return max(float(roc_auc_score(is_second, logits, sample_weight=row_weights)), 0.5)
 
 

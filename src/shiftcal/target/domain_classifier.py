@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from torch import Tensor
 
 from shiftcal.target.components import Components
+from shiftcal.target.out_of_fold import out_of_fold_log_odds
 from shiftcal.target.row_order import stratified_folds
 from shiftcal.target.sampling import sampled_rows
 
@@ -59,10 +59,9 @@ def fit_domain_classifier(source: Tensor, target: Tensor, components: Components
     chosen = [sampled_rows(len(part), _MOST_ROWS) for part in parts]
     rows = torch.cat([part[own] for part, own in zip(parts, chosen, strict=True)]).numpy()
     is_target = np.repeat([0, 1], [len(own) for own in chosen])
-    folds = PredefinedSplit(stratified_folds(rows, is_target, _NUM_FOLDS, seed=0))
+    folds = stratified_folds(rows, is_target, _NUM_FOLDS, seed=0)
     out_of_fold = [
-        cross_val_predict(_regression(inverse), rows, is_target, cv=folds, method="decision_function")
-        for inverse in _INVERSE_PENALTIES
+        out_of_fold_log_odds(_regression(inverse), rows, is_target, folds) for inverse in _INVERSE_PENALTIES
     ]
     best = int(np.argmin([_balanced_loss(is_target, log_odds) for log_odds in out_of_fold]))
     final = _regression(_INVERSE_PENALTIES[best]).fit(rows, is_target)

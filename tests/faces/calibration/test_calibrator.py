@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from tests.problems import estimate_coarsely
 from torch import nn
 
 from shiftcal import AdaptiveClassifier, ShiftCalibrator
@@ -35,6 +36,12 @@ def domain(num_rows: int, *, shift: float = 0.0, seed: int = 0) -> tuple[np.ndar
 SOURCE = domain(600)
 HELD_OUT = domain(300, seed=1)
 TARGET = domain(800, shift=0.35, seed=2)
+
+
+@pytest.fixture
+def _coarsely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that ask for no numbers of the estimate."""
+    estimate_coarsely(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +100,7 @@ def test_the_density_ratio_tells_source_from_target(calibrated: ShiftCalibrator)
     assert np.median(calibrated.density_ratio(HELD_OUT[0])) > 1 > np.median(calibrated.density_ratio(TARGET[0]))
 
 
+@pytest.mark.usefixtures("_coarsely")
 def test_a_module_with_column_numbers_as_labels() -> None:
     module = nn.Linear(10, 4)
     codes = np.searchsorted(CLASSES, HELD_OUT[1])
@@ -101,6 +109,7 @@ def test_a_module_with_column_numbers_as_labels() -> None:
     assert calibrated.predict_proba(torch.from_numpy(TARGET[0])).shape == (800, 4)
 
 
+@pytest.mark.usefixtures("_coarsely")
 def test_an_adaptive_classifier_for_images_gives_its_features() -> None:
     generator = np.random.default_rng(0)
     labels = np.arange(60) % 2
@@ -112,6 +121,7 @@ def test_an_adaptive_classifier_for_images_gives_its_features() -> None:
     assert calibrated.diagnosis_.cluster_reliability > 0
 
 
+@pytest.mark.usefixtures("_coarsely")
 def test_texts_through_a_pipeline() -> None:
     texts = [f"{word} {noun}" for word in ("good", "great", "bad", "awful") for noun in ("film", "book", "play") * 5]
     opinions = ["plus"] * 30 + ["minus"] * 30
@@ -169,6 +179,7 @@ def test_the_verdict_says_what_it_looked_at_and_what_sets_hold(
     assert "Looked at: what the model says, alone." in alone.verdict_
 
 
+@pytest.mark.usefixtures("_coarsely")
 def test_columns_in_other_units_are_said_before_any_estimate() -> None:
     names = ["income", *"bcdefghij"]
     frames = [pd.DataFrame(rows, columns=names) for rows in (SOURCE[0], HELD_OUT[0], TARGET[0])]
@@ -184,6 +195,7 @@ def test_columns_in_other_units_are_said_before_any_estimate() -> None:
     assert "LOOK" not in calibrated.estimate(frames[2]).verdict
 
 
+@pytest.mark.usefixtures("_coarsely")
 def test_one_far_away_row_is_not_as_on_the_source(model: LogisticRegression) -> None:
     verdict = ShiftCalibrator(model).fit(*HELD_OUT, TARGET[0][:1] + 100).verdict_
     assert "10 of 10 columns of numbers are not what they were" in verdict

@@ -18,6 +18,7 @@ from functools import partial
 
 import numpy as np
 from scipy.special import log_expit
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 
 from shiftcal.core.options import option
@@ -78,10 +79,11 @@ def _fit_path(rows: FloatArray, is_source: BoolArray, penalties: list[float]) ->
     """Slope and intercept for each penalty; each fit starts from the one before."""
     model = LogisticRegression(class_weight="balanced", warm_start=True, max_iter=2000)
     path = []
-    for penalty in penalties:
-        # C multiplies a sum of losses whose balanced weights add up to the number of rows.
-        model.set_params(C=1 / penalty).fit(rows, is_source)
-        path.append((model.coef_[0].copy(), float(model.intercept_[0])))
+    with config_context(skip_parameter_validation=True):  # a fifth of the time of a fit to some hundred rows
+        for penalty in penalties:
+            # C multiplies a sum of losses whose balanced weights add up to the number of rows.
+            model.set_params(C=1 / penalty).fit(rows, is_source)
+            path.append((model.coef_[0].copy(), float(model.intercept_[0])))
     return path
 
 
