@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-_FEW, _MANY = 1, 5
-_STEPS = 20
-_SETTINGS = (f"epoch_steps={_STEPS}", "batch_size=256", "checkpoint_seconds=1e6", "device=cpu")
+FEW_EPOCHS, MANY_EPOCHS = 1, 5
+STEPS = 20
+_SETTINGS = (f"epoch_steps={STEPS}", "batch_size=256", "checkpoint_seconds=1e6", "device=cpu")
 
 
 def fit(num_processes: int, method: str, epochs: int, out: Path) -> dict[str, float]:
@@ -72,16 +72,18 @@ def main() -> None:
         "command": f"python benchmarks/cluster/processes.py --methods {arguments.methods}",
         "load_before": os.getloadavg()[0],
         "versions": {"python": platform.python_version(), "torch": version("torch")},
-        "steps": (_MANY - _FEW) * _STEPS,
+        "steps": (MANY_EPOCHS - FEW_EPOCHS) * STEPS,
     }
     for method in arguments.methods.split(","):
         found: dict[str, Any] = {}
         for number, name in ((1, "one_process"), (2, "two_processes")):
-            few, many = (fit(number, method, each, folder / f"{method}-{number}-{each}") for each in (_FEW, _MANY))
+            few, many = (
+                fit(number, method, each, folder / f"{method}-{number}-{each}") for each in (FEW_EPOCHS, MANY_EPOCHS)
+            )
             found[name] = {unit: round(many[unit] - few[unit], 2) for unit in many}
-        for epochs in (_FEW, _MANY):
+        for epochs in (FEW_EPOCHS, MANY_EPOCHS):
             one_and_two = (folder / f"{method}-{number}-{epochs}" for number in (1, 2))
-            name = f"largest_difference_of_metrics_after_{epochs * _STEPS}_steps"
+            name = f"largest_difference_of_metrics_after_{epochs * STEPS}_steps"
             found[name] = difference_of_metrics(*one_and_two)
         one, two = found["one_process"], found["two_processes"]
         found["speed_up_by_cpu_time"] = round(one["cpu_seconds"] / two["cpu_seconds"], 2)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.performance.measuring import Measurement, in_own_process, measured_once, median_seconds
+from benchmarks.performance.measuring import Measurement, in_own_process, measured_once, median_seconds, slope
 
 from shiftcal import AdaptiveClassifier
 
-_REPEATS = 3
+_REPEATS = 5
 _NUM_CLASSES = 10
 # Of 256 features, 64 and 256 rows were slower and 1,024 to 16,384 about alike; for pictures no others were tried.
 _ROWS_AT_ONCE = {2: 2048, 4: 256}
@@ -19,7 +20,7 @@ _ROWS_AT_ONCE = {2: 2048, 4: 256}
 
 def measure(quick: bool) -> list[Measurement]:
     """The lines of this topic."""
-    shapes = {"features": (20_000 if quick else 200_000, 256), "images": (200 if quick else 2_000, 32, 32, 3)}
+    shapes = {"features": (20_000 if quick else 200_000, 256), "images": (200 if quick else 5_000, 32, 32, 3)}
     lines = []
     for kind, shape in shapes.items():
         for method in ("source-only", "calibrated"):
@@ -29,7 +30,19 @@ def measure(quick: bool) -> list[Measurement]:
         lines.append(
             Measurement("predict_proba, calibrated", f"{rows:,} x 64, beside the input", seconds, peak_gigabytes=peak)
         )
-    return lines
+    return [*lines, _by_columns("source-only", quick), _by_columns("calibrated", quick)]
+
+
+def _by_columns(method: str, quick: bool) -> Measurement:
+    """The widest rows, with the slope over all widths."""
+    widths = [16, 64] if quick else [64, 256, 1_024, 4_096]
+    seconds = []
+    for width in widths:
+        classifier, rows = fitted(method, (width,)), data(20_000, (width,), 2)
+        run = partial(classifier.predict_proba, rows)
+        seconds.append(median_seconds({method: run}, _REPEATS)[method])
+    grown = f"slope {slope(widths, seconds):.2f} from {widths[0]:,} to {widths[-1]:,} columns"
+    return Measurement(f"predict_proba, {method}", f"features 20,000 x {widths[-1]:,}; {grown}", seconds[-1])
 
 
 def data(num_rows: int, shape: tuple[int, ...], seed: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 import torch
 from benchmarks import docs_pages
-from benchmarks.performance import estimates, metrics, prediction, training
+from benchmarks.performance import estimates, loading, metrics, prediction, processes, training
 from benchmarks.performance.measuring import Topic, write_record
 
 TOPICS: dict[str, Topic] = {
@@ -21,6 +21,8 @@ TOPICS: dict[str, Topic] = {
     "prediction": prediction.measure,
     "metrics": metrics.measure,
     "estimates": estimates.measure,
+    "loading": loading.measure,
+    "processes": processes.measure,
 }
 
 

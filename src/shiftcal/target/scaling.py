@@ -134,9 +134,14 @@ def _log_scale(
 
 def _confidence_of(rows: ObservedRows, votes: Tensor) -> Callable[[float, float], float]:
     """The mean confidence as a function of both temperatures."""
-    return lambda log_temperature, of_source: mean_confidence(
-        _log_scale(rows, votes, log_temperature, of_source).exp().unsqueeze(-1) * rows.logits
-    )
+    # Whatever the scale, the same class has the largest logit: its probability is one over the sum of the odds.
+    below_largest = rows.logits - rows.logits.amax(dim=-1, keepdim=True)
+
+    def confidence(log_temperature: float, of_source: float) -> float:
+        scale = _log_scale(rows, votes, log_temperature, of_source).exp()
+        return float((scale.unsqueeze(-1) * below_largest).exp_().sum(dim=-1).reciprocal().mean())
+
+    return confidence
 
 
 def _root(surplus: Callable[[float], float], bounds: tuple[float, float]) -> float:
