@@ -249,7 +249,10 @@ def main(arguments: list[str]) -> int:
             "trained models": model_table(read("shift_calibrator/results.csv")),
             "prediction sets": set_table(read("calibration/prediction_sets.csv")),
         },
-        "estimates.md": {"estimates": (RECORDS / "accuracy_estimates/table.md").read_text(encoding="utf-8").strip()},
+        "estimates.md": {
+            "estimates": (RECORDS / "accuracy_estimates/table.md").read_text(encoding="utf-8").strip(),
+            "new classes": (RECORDS / "new_classes/results.md").read_text(encoding="utf-8").strip(),
+        },
         "adaptation.md": {
             "suite": ranked_table(of_most_runs(adaptation)),
             "suite of one seed": ranked_table(of_most_runs(first_seed(adaptation))),

@@ -137,6 +137,33 @@ def test_the_command_line_takes_tables_of_predictions(tmp_path: Path, capsys: py
     assert "auroc" in found["metrics"]
 
 
+def test_the_command_line_says_that_there_are_new_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quarter of the target lies in a cluster that the source does not have."""
+    generator = np.random.default_rng(0)
+    means = 8 * np.eye(4, 6)
+    for name, known in (("source", 3), ("target", 4)):
+        labels = np.arange(360) % known
+        features = means[labels] + generator.normal(size=(360, 6))
+        distances = ((features[:, None] - means[:3]) ** 2).sum(axis=-1) / 20
+        chances = np.exp(-distances) / np.exp(-distances).sum(axis=1, keepdims=True)
+        rows = [",".join(f"{p:.6f}" for p in row) for row in chances]
+        labelled = [f"{row},{'abc'[label % 3]}" for row, label in zip(rows, labels, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["probability_a,probability_b,probability_c,label", *labelled]))
+        np.save(tmp_path / f"{name}.npy", features)
+    arguments = ["estimate", *(f"--{name}={tmp_path / name}.csv" for name in ("source", "target")), "--json"]
+    arguments += [f"--{name}-features={tmp_path / name}.npy" for name in ("source", "target")]
+    assert main([*arguments, "--report", str(tmp_path / "page.html")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kind_of_shift"] == "new classes"
+    assert found["new_classes"]["num_clusters"] == 1
+    assert found["new_classes"]["seen_share"] == pytest.approx(0.25, abs=0.02)
+    assert found["metrics"]["accuracy"]["high"] <= 1 - found["new_classes"]["seen_share"] + 1e-9
+    assert "seem to be of new classes" in found["verdict"]
+    assert "Rows of new classes" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("arguments", [[], ["run"], ["--source", "a.csv"]])
 def test_what_is_missing_is_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", *arguments]) == 2

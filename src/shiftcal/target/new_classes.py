@@ -93,12 +93,12 @@ def find_new_rows(
     if seen < rule.least_new_share:
         return None
     share = min(seen / _share_found(of_source, labels, classes, farthest), _UPPER_QUARTILE)
-    return NewRows(is_new[of_target.own], _num_apart(of_target.centroids[is_new], usual), share)
+    return NewRows(is_new[of_target.own], _num_apart(of_target.centroids[is_new], farthest), share)
 
 
-def _num_apart(centroids: Tensor, near: float) -> int:
-    """Number of groups that centroids (K, F) form if those of this cosine go together: a class may have several."""
-    return int(connected_components((centroids @ centroids.T).numpy() >= near, directed=False)[0])
+def _num_apart(centroids: Tensor, farthest: float) -> int:
+    """Number of clusters of centroids (K, F), where those that are nearer to each other count as one."""
+    return int(connected_components((centroids @ centroids.T).numpy() >= farthest, directed=False)[0])
 
 
 class _Clusters(NamedTuple):
