@@ -76,6 +76,20 @@ def test_auto_is_chosen_by_the_inputs() -> None:
     assert build("auto", GREY).feature_dim == build("small-cnn", GREY).feature_dim
 
 
+@pytest.mark.parametrize("size", [12, 16, 32])
+def test_the_small_cnn_pools_maps_of_every_size_to_the_same(size: int) -> None:
+    """Also where there is nothing to pool, as of pictures of 16 pixels: features and gradients are the same."""
+    body = build("small-cnn", (1, size, size)).body
+    assert isinstance(body, nn.Sequential)
+    always = nn.Sequential(*(nn.AdaptiveAvgPool2d(4) if isinstance(m, nn.AdaptiveAvgPool2d) else m for m in body))
+    inputs = torch.rand(3, 1, size, size)
+    found, expected = (
+        torch.autograd.grad(network(inputs).square().sum(), list(network.parameters())) for network in (body, always)
+    )
+    assert torch.equal(body(inputs), always(inputs))
+    assert all(map(torch.equal, found, expected))
+
+
 def test_any_wide_resnet_works() -> None:
     assert build("wrn-10-3", GREY).feature_dim == 192
     with pytest.raises(InvalidInputError, match="wrn-DEPTH-WIDTH"):
