@@ -140,8 +140,8 @@ def jobs(_: argparse.Namespace) -> Iterator[Job]:
 def table(rows: Rows) -> str:
     """How often new classes are said to be there, where they are not and where they are, and what that is worth."""
     lines = [
-        "| data | nothing new: said to be | 10 to 20 % new: seen | more: seen | error of the share | "
-        "error of the accuracy, where seen | without looking | interval holds it | without |",
+        "| data | nothing new, yet claimed | up to 20 % new: seen | more: seen | where claimed: error of the share | "
+        "of the accuracy | without looking | interval holds it | without looking |",
         "|---" * 9 + "|",
     ]
     for group in map(str, values_of(rows, "group")):

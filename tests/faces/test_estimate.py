@@ -137,9 +137,7 @@ def test_the_command_line_takes_tables_of_predictions(tmp_path: Path, capsys: py
     assert "auroc" in found["metrics"]
 
 
-def test_the_command_line_says_that_there_are_new_classes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_says_that_there_are_new_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A quarter of the target lies in a cluster that the source does not have."""
     generator = np.random.default_rng(0)
     means = 8 * np.eye(4, 6)
@@ -150,7 +148,9 @@ def test_the_command_line_says_that_there_are_new_classes(
         chances = np.exp(-distances) / np.exp(-distances).sum(axis=1, keepdims=True)
         rows = [",".join(f"{p:.6f}" for p in row) for row in chances]
         labelled = [f"{row},{'abc'[label % 3]}" for row, label in zip(rows, labels, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["probability_a,probability_b,probability_c,label", *labelled]))
+        (tmp_path / f"{name}.csv").write_text(
+            "\n".join(["probability_a,probability_b,probability_c,label", *labelled])
+        )
         np.save(tmp_path / f"{name}.npy", features)
     arguments = ["estimate", *(f"--{name}={tmp_path / name}.csv" for name in ("source", "target")), "--json"]
     arguments += [f"--{name}-features={tmp_path / name}.npy" for name in ("source", "target")]
