@@ -196,7 +196,7 @@ def _feature_tensor(values: ArrayLike | Tensor, name: str) -> Tensor:
     with np.errstate(over="ignore", invalid="ignore"):  # too large for float32 becomes inf and is reported below
         features = np.ascontiguousarray(array, dtype=np.float32)
         # A sum takes no memory and a fraction of the time; it is not finite if one of the numbers is not.
-        is_suspicious = not bool(torch.from_numpy(features).sum().isfinite())
+        is_suspicious = not bool(_shared_tensor(features).sum().isfinite())
     bad = np.asarray(~np.isfinite(features).all(axis=1)) if is_suspicious else np.zeros(0, dtype=bool)
     if bad.any():
         raise InvalidInputError(
