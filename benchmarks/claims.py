@@ -34,8 +34,8 @@ CLAIMS = (
         "Sec. 3",
         "Predictions grow cautious where the source has no rows",
         found_in.caution,
-        "Two Gaussians with known densities. By default R stays within 1/1.5 and 1.5, so DRL is cautious by little; "
-        "RBA, with a bound of 10 and the right kind of density, by more.",
+        "Two Gaussians with known densities. The record is of former defaults, R within 1/1.5 and 1.5, so DRL is "
+        "cautious by little; RBA, with a bound of 10 and the right kind of density, by more.",
     ),
     Claim(
         "Sec. 3.3",

@@ -7,10 +7,8 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
     prediction     softmax(R z / (1 + r)),   R = min(ceiling, exp(strength * bounded domain logit))
 
-R that varies over source rows costs accuracy, and R that learns freely makes predictions on the target uniform. So by
-default rows more like the source than like the target have R = 1, and the others lose confidence by degrees, down to
-R = bound ** -strength. The dual term has no weight: it lowers R most where the classifier is sure. Where it has one
-it is given R by its mean over the target: E_target[R] = 1, or R would fall and z grow, for the task fixes R z only.
+By default R = 1 for rows more like the source than like the target, and others lose confidence by degrees. Source
+rows are trained on with the mean of their R: the few of them that look like the target would make all logits grow.
 """
 
 from __future__ import annotations
@@ -41,6 +39,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", above=0)
+    ratio_by_row: bool = option(False, "in training too each row has its own R, as in the paper, not their mean")
     ratio_network: RatioNet = option("confidence", "a head on the task's features, on confidence too, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
@@ -99,9 +98,10 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             return loss, {"task_loss": loss}
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.source_inputs, source.features)
-            robust = self.robust_logits(source.logits, log_ratio)
+            own = self.applied_ratio(log_ratio)
+            ratio = own if self.ratio_by_row else mean_over_batch(own).expand_as(own)
+            robust = robust_logits(source.logits, ratio, class_regularization=r)
             logged = {"task_loss": cross_entropy(robust, labels), "source_ratio": log_ratio.exp().mean()}
-        ratio = self.applied_ratio(log_ratio)
         return task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form), logged
 
     def applied_ratio(self, log_ratio: Tensor) -> Tensor:
