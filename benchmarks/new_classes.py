@@ -2,8 +2,8 @@
 
 Each pair of Office-Home domains, a domain with itself too: 10, 25 and 50 % of the classes are kept from the source;
 and with all classes, and with half of them absent from the target, where nothing is new. The four constants of new
-classes were chosen on such cases. Judged on the same of Office-31, on digits (pixels of UCI digits; features of a
-small network that learned MNIST or USPS), on clusters that are made, and, where nothing is new, on monitored tables.
+classes were chosen on such cases, with the same of Office-31 in view. Beside them: digits (pixels of UCI digits;
+features of a small network that learned MNIST or USPS), made clusters and, with nothing new, monitored tables.
 """
 
 from __future__ import annotations
