@@ -17,16 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State, held_out_temperature, observed_rows
-from shiftcal.core import options
 from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
-from shiftcal.target.clusters import Clusters
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.domain_classifier import DomainClassifier
 from shiftcal.target.estimators import ESTIMATORS, estimator_class
@@ -74,7 +72,7 @@ class TargetScaling(TrustRule, Calibrator):
         wanted = found.confidence_to_reach
         by_shifted_rows = domains is not None
         scaling = fit_scaling(evidence, wanted, vote, keep_source=self.keep_source, by_shifted_rows=by_shifted_rows)
-        return state | _scaling_state(scaling)
+        return state | scaling.state()
 
     def calibrate(self, outputs: Outputs, state: State) -> Tensor:
         """Scaled logits."""
@@ -85,7 +83,7 @@ class TargetScaling(TrustRule, Calibrator):
         if "log_temperature" not in state:
             return outputs
         ratio = self.density_ratio(outputs, state)
-        logits = _scaling_from(state).scaled_logits(self._rows(outputs, ratio, state))
+        logits = ConfidenceScaling.from_state(state).scaled_logits(self._rows(outputs, ratio, state))
         return outputs._replace(logits=logits.to(outputs.logits.dtype), density_ratio=ratio)
 
     def density_ratio(self, outputs: Outputs, state: State) -> Tensor:
@@ -104,11 +102,9 @@ class TargetScaling(TrustRule, Calibrator):
     def accuracy_estimator(self) -> AccuracyEstimator:
         """The estimator, with those of its options that are constants of the rule."""
         cls = estimator_class(self.estimator)
-        known = set(options.option_names(cls))
-        given: dict[str, Any] = {
-            entry.name: getattr(self, entry.name) for entry in fields(TrustRule) if entry.name in known
-        }
-        return cls(**given)
+        if not issubclass(cls, TrustRule):
+            return cls()
+        return cls(**{entry.name: getattr(self, entry.name) for entry in fields(TrustRule)})
 
     def _needs_ratio(self, data: CalibrationData) -> bool:
         """Whether the model's own ratio does not serve."""
@@ -140,26 +136,6 @@ class TargetScaling(TrustRule, Calibrator):
         if "ratio_slope" not in state:
             return rows
         return replace(rows, target_probability=shifted_probability_anywhere(ratio.double(), state["shifted_share"]))
-
-
-def _scaling_state(scaling: ConfidenceScaling) -> State:
-    state = {
-        "cluster_vote": scaling.cluster_vote,
-        "log_temperature": scaling.log_temperature,
-        "source_log_temperature": scaling.source_log_temperature,
-    }
-    if scaling.clusters is not None:
-        state |= {name: getattr(scaling.clusters, name) for name in ("units", "centre", "centroids")}
-    return state
-
-
-def _scaling_from(state: State) -> ConfidenceScaling:
-    clusters = None
-    if "centroids" in state:
-        clusters = Clusters(state["units"], state["centre"], state["centroids"])
-    return ConfidenceScaling(
-        clusters, state["cluster_vote"], state["log_temperature"], state["source_log_temperature"]
-    )
 
 
 def _scalar(value: float) -> Tensor:

@@ -11,7 +11,7 @@ held-out source rows what their labels say, for source rows that look like the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +30,8 @@ _NEGLIGIBLE = 1e-3
 # What the mean confidence on the target can change by at all, below which nothing is to be fitted: hardly a row has
 # shifted, and a few would get a temperature that serves to move the mean of all.
 _TOO_LITTLE = 0.05
+_OF_CLUSTERS = ("units", "centre", "centroids")
+_OF_SCALING = ("cluster_vote", "log_temperature", "source_log_temperature")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,19 @@ class ConfidenceScaling:
     """log T"""
     source_log_temperature: Tensor
     """log T_source"""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Tensor]) -> ConfidenceScaling:
+        """As `state` gave it, among others."""
+        clusters = None
+        if "centroids" in state:
+            clusters = Clusters(state["units"], state["centre"], state["centroids"])
+        return cls(clusters, state["cluster_vote"], state["log_temperature"], state["source_log_temperature"])
+
+    def state(self) -> dict[str, Tensor]:
+        """All of it by name, for those who keep it."""
+        clusters = {} if self.clusters is None else {name: getattr(self.clusters, name) for name in _OF_CLUSTERS}
+        return clusters | {name: getattr(self, name) for name in _OF_SCALING}
 
     def log_scale(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
         """(N,) log of the factor for the logits of each row; log q (N, C) of the clusters may be at hand."""
@@ -90,23 +105,25 @@ def fit_scaling(
     on_target, on_source = _confidence_of(target, target_votes), _confidence_of(held_out, source_votes)
     wanted = mean_confidence(held_out.logits) + calibration_gap(held_out.logits, evidence.held_out_labels)
 
-    def log_temperature(source_log_temperature: float) -> float:
-        low, high = (on_target(bound, source_log_temperature) for bound in _LOG_TEMPERATURES)
+    def solve_target(log_source: float) -> float:
+        """log T, given log T_source."""
+        low, high = (on_target(bound, log_source) for bound in _LOG_TEMPERATURES)
         if low - high < _TOO_LITTLE:
             return 0.0
-        return _root(lambda value: on_target(value, source_log_temperature) - accuracy, _LOG_TEMPERATURES)
+        return _root(lambda log_target: on_target(log_target, log_source) - accuracy, _LOG_TEMPERATURES)
 
-    def source_log_temperature(value: float) -> float:
-        low, high = _SOURCE_LOG_TEMPERATURES
-        if on_source(value, low) - on_source(value, high) < _NEGLIGIBLE:
+    def solve_source(log_target: float) -> float:
+        """log T_source, given log T."""
+        low, high = (on_source(log_target, bound) for bound in _SOURCE_LOG_TEMPERATURES)
+        if low - high < _NEGLIGIBLE:
             return 0.0
-        return _root(lambda own: on_source(value, own) - wanted, _SOURCE_LOG_TEMPERATURES)
+        return _root(lambda log_source: on_source(log_target, log_source) - wanted, _SOURCE_LOG_TEMPERATURES)
 
-    source_value, target_value = 0.0, log_temperature(0.0)
+    log_source, log_target = 0.0, solve_target(0.0)
     for _ in range(_NUM_ROUNDS if keep_source else 0):
-        source_value = source_log_temperature(target_value)
-        target_value = log_temperature(source_value)
-    return ConfidenceScaling(clusters, vote, *target.logits.new_tensor([target_value, source_value]))
+        log_source = solve_source(log_target)
+        log_target = solve_target(log_source)
+    return ConfidenceScaling(clusters, vote, *target.logits.new_tensor([log_target, log_source]))
 
 
 def _cluster_rows(evidence: ShiftEvidence, by_shifted_rows: bool) -> UnitRows:

@@ -28,7 +28,6 @@ import torch
 from torch import Tensor, nn
 
 from shiftcal.functional.consistency import log_alignment
-from shiftcal.target.clusters import Clusters
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
@@ -152,8 +151,7 @@ class LabelBuffers(nn.Module):
     @property
     def model(self) -> LabelModel:
         """The label model that these buffers hold."""
-        clusters = Clusters(self.units, self.centre, self.centroids)
-        scaling = ConfidenceScaling(clusters, self.cluster_vote, self.log_temperature, self.source_log_temperature)
+        scaling = ConfidenceScaling.from_state(dict(self.named_buffers()))
         return LabelModel(scaling, self.cluster_trust, self.log_prior_correction)
 
     @property
@@ -166,15 +164,8 @@ class LabelBuffers(nn.Module):
 
     def values(self, model: LabelModel, found: Diagnosis) -> dict[str, Tensor]:
         """What the buffers are to be for a label model; what was found first of all is remembered."""
-        scaling, clusters = model.scaling, model.scaling.clusters
-        assert clusters is not None
         values = {
-            "units": clusters.units,
-            "centre": clusters.centre,
-            "centroids": clusters.centroids,
-            "cluster_vote": scaling.cluster_vote,
-            "log_temperature": scaling.log_temperature,
-            "source_log_temperature": scaling.source_log_temperature,
+            **model.scaling.state(),
             "cluster_trust": model.cluster_trust,
             "log_prior_correction": model.log_prior_correction,
         }
