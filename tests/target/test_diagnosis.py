@@ -44,7 +44,7 @@ PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
             "outside",
             "70% of the target lies in clusters between",
         ),
-        ({"is_dispersed": True}, "outside", "gather around no clusters"),
+        ({"is_dispersed": True}, "outside", "or classes that the source does not have"),
         (
             {"new_classes": NEW},
             "new classes",

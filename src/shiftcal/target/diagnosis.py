@@ -240,9 +240,9 @@ class Diagnosis:
                 )
             if self.is_dispersed:
                 return (
-                    "The target's rows gather around no clusters as those of the source do, as in noise, or in "
-                    "columns that were exchanged: nothing bounds the error there, and no estimate can be relied on. "
-                    "Look at these inputs."
+                    "The target's rows gather around no clusters as those of the source do: noise, columns that were "
+                    "exchanged, or classes that the source does not have. Nothing bounds the error there, and no "
+                    "estimate can be relied on. Look at these inputs."
                 )
             return (
                 f"{self.outside_share:.0%} of the target lies outside of anything that the source has: nothing "
