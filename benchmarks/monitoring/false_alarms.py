@@ -6,8 +6,8 @@
 Population: the labelled rows of a stream (see rivals.py). Of each simulated year, 10,000 reference rows and 365
 batches are drawn from it with replacement, so that all rows are independent. Tests of confidence and drift are run as
 they are; the estimate takes seconds, and its part in the alarm (the whole interval below the accuracy on the
-reference) is looked at on fewer batches, each with a reference of its own: the drop of the estimate in half widths of
-its interval, where an alarm needs more than 1.
+reference) is looked at on fewer batches, each with a reference of its own: the drop of the estimate in multiples of
+what its interval reaches to the side on which it reaches further, where an alarm needs more than 1.
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ def year(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) 
 
 
 def drop(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> list[dict[str, float]]:
-    """Of the estimate from the accuracy on the reference, in half widths of the interval."""
+    """Of the estimate from the accuracy on the reference, in multiples of what the interval reaches to either side."""
     rng = np.random.default_rng((seed, 1))
     monitor = started(Monitor, population, roles, rng)
     status = monitor.update(drawn(population, num_rows, rng))
-    return [{"drop": (monitor.reference_accuracy_ - status.accuracy) / (status.high - status.accuracy)}]
+    reach = max(status.high - status.accuracy, status.accuracy - status.low)
+    return [{"drop": (monitor.reference_accuracy_ - status.accuracy) / reach}]
 
 
 def started(kind: type[Monitor], population: pd.DataFrame, roles: TableRoles, rng: np.random.Generator) -> Monitor:

@@ -8,7 +8,7 @@ from shiftcal.core.errors import InvalidInputError
 from shiftcal.target.alarms import AccuracySigns, AlarmRule
 from shiftcal.target.drift import ColumnDrift
 
-WELL = AccuracySigns(0.9, 0.88, 0.92, 0.9, 0.9, 0.5, 0.5, 3)
+WELL = AccuracySigns(0.9, 0.88, 0.92, 0.02, 0.9, 0.9, 0.5, 0.5, 3)
 
 
 def test_the_error_rate_is_shared_by_what_is_watched() -> None:
@@ -21,7 +21,7 @@ def test_the_error_rate_is_shared_by_what_is_watched() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"high": 0.89}, "is below the 90.0% of the reference"),
+        ({"accuracy": 0.87, "high": 0.88}, "is below the 90.0% of the reference"),
         ({"confidence_p_value": 1e-4}, r"Calibrated confidence 90.0% is lower .* \(p = 0.0001\)"),
         ({"window_p_value": 1e-4}, "over the last 3 batches together"),
     ],
@@ -33,6 +33,13 @@ def test_each_sign_of_a_lower_accuracy_raises_an_alarm(change: dict[str, Any], w
     assert alarm.signal == "accuracy"
     assert re.search(words, alarm.words)
     assert AlarmRule(watch=("drift",)).accuracy_alarms(replace(WELL, **change)) == ()
+
+
+def test_an_estimate_must_fall_by_more_than_its_interval_reaches_to_either_side() -> None:
+    """Above it may reach less far than below."""
+    fallen = replace(WELL, accuracy=0.87, low=0.83, high=0.89, reach=0.04)
+    assert AlarmRule().accuracy_alarms(fallen) == ()
+    assert AlarmRule().accuracy_alarms(replace(fallen, accuracy=0.85)) != ()
 
 
 def test_drifted_columns_are_named_the_strongest_first() -> None:

@@ -30,10 +30,12 @@ def as_rows(directions: Tensor) -> UnitRows:
     return UnitRows(torch.ones(()), torch.zeros(DIM), directions, torch.ones(len(directions), 1))
 
 
-def found(new: Tensor, *, centres: Tensor = AXES[:CLASSES], moved_to: float = 1.0) -> NewRows | None:
+def found(
+    new: Tensor, *, centres: Tensor = AXES[:CLASSES], moved_to: float = 1.0, known_rows: int = 100
+) -> NewRows | None:
     """Of a target with 100 rows of each class, moved to a cosine with their centre, and rows of a new one."""
-    labels = torch.arange(CLASSES).repeat_interleave(100)
-    source = torch.cat([around(centre, 100, seed=number) for number, centre in enumerate(centres)])
+    labels = torch.arange(CLASSES).repeat_interleave(known_rows)
+    source = torch.cat([around(centre, known_rows, seed=number) for number, centre in enumerate(centres)])
     moved = [between(centre, AXES[20 + number], moved_to) for number, centre in enumerate(centres)]
     target = torch.cat([*(around(centre, 100, seed=9 + number) for number, centre in enumerate(moved)), new])
     said = one_hot((target @ centres.T).argmax(dim=-1), CLASSES).float()
@@ -55,6 +57,12 @@ def test_a_cluster_that_was_found_in_parts_is_one() -> None:
     assert seen is not None
     assert seen.seen_share == pytest.approx(1 / 6)
     assert seen.num_clusters == 1
+
+
+def test_of_classes_with_single_rows_nothing_is_known_of_how_dense_they_are() -> None:
+    new = around(AXES[10], 100)
+    assert found(new, known_rows=5) is not None
+    assert found(new, known_rows=1) is None
 
 
 def test_without_any_nothing_is_found() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from shiftcal.target.diagnosis import Diagnosis, NewClasses, PriorShift
 from shiftcal.target.right_probability import RightProbability
 
 
@@ -32,3 +33,12 @@ def test_more_of_the_rows_that_are_wrong_more_often_lower_what_is_expected() -> 
     assert truth.mean() == pytest.approx(confidence.mean() - 0.18, abs=0.01)
     # It errs to the side of confidence, by what is not confirmed.
     assert truth.mean() < learned.of(confidence, others).mean() < confidence.mean() - 0.1
+
+
+def test_rows_of_new_classes_are_expected_to_be_wrong() -> None:
+    calibrated, inputs, chance = drawn(1_000, 0, harm=0.0)
+    learned = RightProbability(calibrated, np.random.default_rng(1).random(1_000) < chance, None)
+    prior = PriorShift((), 0.0, 0.0, 0.5, 0.5, 1.0)
+    found = Diagnosis(0.5, 0.9, reach=(0.1, 0.1), prior_shift=prior, new_classes=NewClasses(0.4, 0.3, 1))
+    expected = learned.brought_to(found, calibrated, inputs).accuracy
+    assert expected == pytest.approx(0.6 * calibrated.mean())

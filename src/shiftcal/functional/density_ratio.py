@@ -34,7 +34,7 @@ def ratio_from_logit(bounded_logit: Tensor, strength: float, ceiling: float | No
     Args:
         bounded_logit: (N,) of "source".
         strength: 0 is R = 1.
-        ceiling: largest R, above 0; None: none but the bound.
+        ceiling: largest R, at least 1; None: none but the bound.
     """
     ratio = torch.exp(strength * bounded_logit)
     return ratio if ceiling is None else ratio.clamp_max(ceiling)
@@ -51,6 +51,8 @@ def domain_loss(logit: Tensor, num_source: int, weights: Tensor | None = None) -
         num_source: N.
         weights: (N + M,) of the samples, with mean one in each domain; None: all count alike.
     """
+    # In lower precision the shares of the domains would not be halves.
+    logit = logit.float() if logit.dtype in (torch.bfloat16, torch.float16) else logit
     sign, share = _signs_and_shares(num_source, len(logit) - num_source, logit.dtype, logit.device)
     return (softplus(sign * logit) * (share if weights is None else share * weights)).sum()
 

@@ -7,8 +7,9 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
     prediction     softmax(R z / (1 + r)),   R = min(ceiling, exp(strength * bounded domain logit))
 
-By default R = 1 for rows more like the source than like the target, and others lose confidence by degrees. Source
-rows are trained on with the mean of their R: the few of them that look like the target would make all logits grow.
+The dual term is given R by its mean over the target, E_target[R] = 1. By default R = 1 for rows more like the source
+than like the target, and others lose confidence by degrees. Source rows are trained on with the mean of their R: the
+few of them that look like the target would make all logits grow.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", above=0)
+    ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", at_least=1)
     ratio_by_row: bool = option(False, "in training too each row has its own R, as in the paper, not their mean")
     ratio_network: RatioNet = option("confidence", "a head on the task's features, on confidence too, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)

@@ -48,7 +48,7 @@ class DistributionallyRobustSelfTraining(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", above=0)
+    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", at_least=1)
     ratio_by_row: bool = option(True, "in training too each row has its own R, as in the paper, not their mean")
     ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
 

@@ -6,9 +6,9 @@ With e = false alarms a year / batches a year, the error rate of a batch, tests 
                 the same over the last batches together: small drops that persist              e / 4
     drift       some column has drifted, by p-values that are corrected for all columns        e / 2
 
-or twice that, where one of the two signals is watched alone. Accuracy also raises an alarm where the whole 90 %
-interval of the estimate lies below the accuracy on the reference: under no shift the estimate stays so far within its
-interval that this adds nothing to e (measured: benchmarks/monitoring).
+or twice that, where one of the two signals is watched alone. Accuracy also raises an alarm where the estimate is
+lower than the accuracy on the reference by more than its 90 % interval reaches to either side: under no shift the
+estimate stays so far within that that this adds nothing to e (measured: benchmarks/monitoring).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class AlarmRule:
         """Of each signal."""
         return self.error_rate / len(set(self.watch))
 
-    def accuracy_has_fallen(self, high: float, reference_accuracy: float, confidence_p_value: float) -> bool:
-        """Whether a batch shows that by itself: by the upper end of its interval, or by its confidence."""
+    def stands_out(self, high: float, reference_accuracy: float, confidence_p_value: float) -> bool:
+        """Whether a batch says by itself that accuracy may have fallen, by its interval or by its confidence."""
         return high < reference_accuracy or confidence_p_value <= self.level / 2
 
     def accuracy_alarms(self, seen: AccuracySigns) -> tuple[Alarm, ...]:
@@ -64,7 +64,7 @@ class AlarmRule:
         if "accuracy" not in self.watch:
             return ()
         reasons = []
-        if seen.high < seen.reference_accuracy:
+        if seen.accuracy + seen.reach < seen.reference_accuracy:
             reasons.append(
                 f"estimated accuracy {seen.accuracy:.1%} ({seen.low:.1%} to {seen.high:.1%}) is below the "
                 f"{seen.reference_accuracy:.1%} of the reference"
@@ -103,6 +103,8 @@ class AccuracySigns:
     accuracy: float
     low: float
     high: float
+    reach: float
+    """How far the interval of an estimate reaches, to the side on which it reaches further."""
     reference_accuracy: float
     confidence: float
     confidence_p_value: float

@@ -241,7 +241,7 @@ class Diagnosis:
             if self.is_dispersed:
                 return (
                     "The target's rows gather around no clusters as those of the source do: noise, columns that were "
-                    "exchanged, or classes that the source does not have. Nothing bounds the error there, and no "
+                    "exchanged, or classes that the source does not have; nothing bounds the error there, and no "
                     "estimate can be relied on. Look at these inputs."
                 )
             return (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cosine_similarity, one_hot
+from torch.nn.functional import cosine_similarity
 
 from shiftcal.target.clusters import Clusters, UnitRows
 
@@ -27,8 +27,8 @@ def dispersion(source: UnitRows, source_clusters: Clusters, target: UnitRows, ta
 
 def similarity_to_others(directions: Tensor, own: Tensor) -> Tensor:
     """Cosine (N,) of each row (N, F) with the sum of the others of its cluster (N,): itself would say nothing."""
-    members = one_hot(own).to(directions)
-    others = (members.T @ directions)[own] - directions
+    sums = directions.new_zeros(int(own.max()) + 1, directions.shape[1]).index_add_(0, own, directions)
+    others = sums[own] - directions
     return cosine_similarity(others, directions)
 
 

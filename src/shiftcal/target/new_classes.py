@@ -86,7 +86,10 @@ def find_new_rows(
         return None
     farthest = rule.new_class_proximity * usual
     cohesion = mean_cohesion(target.directions, of_target.own, len(proximity))
-    known = mean_cohesion(source.directions, labels, len(classes))
+    # Of a few rows the cohesion says little, and of one nothing.
+    known = mean_cohesion(source.directions, labels, len(classes))[labels.bincount() >= _FEWEST_ROWS]
+    if 2 * len(known) < len(classes):
+        return None
     is_dense = cohesion >= rule.new_class_cohesion * known.median()
     is_new = (proximity < farthest) & is_dense & (of_target.sizes >= _FEWEST_ROWS)
     seen = float(is_new[of_target.own].double().mean())

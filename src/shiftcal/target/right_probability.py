@@ -66,6 +66,8 @@ class RightProbability:
         if found.prior_shift.explains or self._num_rows < FEWEST_ROWS:
             return found
         by_reference = float(self.of(calibrated, inputs).mean())
+        if found.new_classes is not None:  # whose rows are wrong, however sure the classifier is of them
+            by_reference *= 1 - found.new_classes.share
         reliability = found.cluster_reliability
         return found.moved_to(reliability * found.accuracy + (1 - reliability) * by_reference)
 

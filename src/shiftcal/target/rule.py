@@ -78,7 +78,10 @@ class TrustRule:
     # The four of new classes: on the 16 pairs of Office-Home domains, with 10, 25 and 50 % of the classes kept from
     # the source, with labels of the target. Cases of Office-31 were in view (docs/estimates.md).
     least_usual_proximity: float = option(
-        0.75, "cosine of usual clusters of a target and their class, below which none is said to be new", at_most=1
+        0.75,
+        "cosine of usual clusters of a target and their class, below which none is said to be new",
+        above=0,
+        at_most=1,
     )
     new_class_proximity: float = option(
         0.45, "of a cluster to its nearest class, as a share of the usual, below which it is of a new class", above=0

@@ -10,6 +10,7 @@ from shiftcal import Monitor, ShiftCalibrator
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.monitoring.table_roles import TableModel, table_roles
 from shiftcal.target.batch_status import BatchStatus
+from shiftcal.target.diagnosis import Diagnosis
 
 pytestmark = pytest.mark.usefixtures("coarse_estimate")
 
@@ -90,18 +91,18 @@ def test_a_small_drop_that_persists_is_found_over_the_window(
 ) -> None:
     well = watched.history[0]
     monitor = made(reference, watch=("accuracy",))
-    lower = monitor._confidence.mean - 0.03
+    lower, found = monitor._confidence.mean - 0.03, Diagnosis(0.9, 0.9, reach=(0.1, 0.07))
     past = [replace(well, confidence=lower, confidence_p_value=0.1, num_rows=400)] * 20
-    assert monitor._accuracy_signs(0.9, (0.8, 0.97), reference["score"].to_numpy()).window_batches == 1
+    assert monitor._accuracy_signs(found, reference["score"].to_numpy()).window_batches == 1
     monitor.history = past
     confidence = monitor._confidence.calibrated(np.maximum(reference["score"], 1 - reference["score"]).to_numpy())
-    signs = monitor._accuracy_signs(0.9, (0.8, 0.97), confidence)
+    signs = monitor._accuracy_signs(found, confidence)
     assert signs.window_batches == 21
     assert signs.confidence_p_value > 0.4
     assert signs.window_p_value < signs.confidence_p_value
     # Batches that raised an alarm by themselves were told of then.
     monitor.history = [replace(status, confidence_p_value=1e-9) for status in past]
-    assert monitor._accuracy_signs(0.9, (0.8, 0.97), confidence).window_batches == 1
+    assert monitor._accuracy_signs(found, confidence).window_batches == 1
 
 
 def test_a_calibrator_stands_for_its_model(reference: pd.DataFrame) -> None:

@@ -27,6 +27,7 @@ from shiftcal.target.alarms import SIGNALS, AccuracySigns, AlarmRule
 from shiftcal.target.batch_status import BatchStatus, Signal
 from shiftcal.target.column_encoding import ColumnEncoder
 from shiftcal.target.confidence_drop import ConfidenceReference
+from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.drift import Column, ReferenceColumns
 from shiftcal.target.feature_map import FeatureTable
 from shiftcal.target.performance import Estimate
@@ -124,7 +125,7 @@ class Monitor:
         interval, prior = found.interval, found.prior_shift
         assert interval is not None
         assert prior is not None
-        signs = self._accuracy_signs(found.accuracy, interval, calibrated)
+        signs = self._accuracy_signs(found, calibrated)
         drift = self._reference_columns.drift(with_outputs(columns, probabilities, self.classes_))
         status = BatchStatus(
             time=str(len(self.history) + 1 if time is None else time),
@@ -208,15 +209,16 @@ class Monitor:
         scaling = TargetScaling(use_features=structure is not None)
         return estimate_performance(data, target, scaling, tuple(self.classes_.tolist()))
 
-    def _accuracy_signs(
-        self, accuracy: float, interval: tuple[float, float], calibrated: NDArray[np.float64]
-    ) -> AccuracySigns:
+    def _accuracy_signs(self, found: Diagnosis, calibrated: NDArray[np.float64]) -> AccuracySigns:
+        assert found.interval is not None
+        assert found.reach is not None
         mean = float(calibrated.mean())
         batches = [(mean, len(calibrated)), *self._window_batches()]
         num_rows = sum(rows for _, rows in batches)
         return AccuracySigns(
-            accuracy,
-            *interval,
+            found.accuracy,
+            *found.interval,
+            reach=max(found.reach),
             reference_accuracy=self.reference_accuracy_,
             confidence=mean,
             confidence_p_value=self._confidence.drop_p_value(mean, len(calibrated)),
@@ -231,7 +233,7 @@ class Monitor:
         return [
             (status.confidence, status.num_rows)
             for status in self.history[1 - self._window :]
-            if not self._rule.accuracy_has_fallen(status.high, self.reference_accuracy_, status.confidence_p_value)
+            if not self._rule.stands_out(status.high, self.reference_accuracy_, status.confidence_p_value)
         ]
 
     def _accuracy(self, probabilities: NDArray[np.float64], y: Any, name: str) -> float:
