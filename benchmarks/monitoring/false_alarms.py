@@ -92,7 +92,7 @@ def year(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) 
 
 
 def drop(population: pd.DataFrame, roles: TableRoles, num_rows: int, seed: int) -> list[dict[str, float]]:
-    """Of the estimate from the accuracy on the reference, in multiples of what the interval reaches to either side."""
+    """Of the estimate from the accuracy on the reference, in multiples of what the interval reaches."""
     rng = np.random.default_rng((seed, 1))
     monitor = started(Monitor, population, roles, rng)
     status = monitor.update(drawn(population, num_rows, rng))

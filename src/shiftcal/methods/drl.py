@@ -7,9 +7,8 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
     prediction     softmax(R z / (1 + r)),   R = min(ceiling, exp(strength * bounded domain logit))
 
-The dual term is given R by its mean over the target, E_target[R] = 1. By default R = 1 for rows more like the source
-than like the target, and others lose confidence by degrees. Source rows are trained on with the mean of their R: the
-few of them that look like the target would make all logits grow.
+The dual term has R by its mean over the target. By default R = 1 for rows more like the source than the target, and
+source rows are trained on with the mean of their R: the few that look like the target would make all logits grow.
 """
 
 from __future__ import annotations
