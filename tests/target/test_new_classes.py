@@ -34,11 +34,11 @@ def found(
     new: Tensor, *, centres: Tensor = AXES[:CLASSES], moved_to: float = 1.0, known_rows: int = 100
 ) -> NewRows | None:
     """Of a target with 100 rows of each class, moved to a cosine with their centre, and rows of a new one."""
-    labels = torch.arange(CLASSES).repeat_interleave(known_rows)
+    labels = torch.arange(len(centres)).repeat_interleave(known_rows)
     source = torch.cat([around(centre, known_rows, seed=number) for number, centre in enumerate(centres)])
     moved = [between(centre, AXES[20 + number], moved_to) for number, centre in enumerate(centres)]
     target = torch.cat([*(around(centre, 100, seed=9 + number) for number, centre in enumerate(moved)), new])
-    said = one_hot((target @ centres.T).argmax(dim=-1), CLASSES).float()
+    said = one_hot((target @ centres.T).argmax(dim=-1), len(centres)).float()
     rows, classes = as_rows(source), class_centroids(as_rows(source), labels)
     clusters = fit_clusters(as_rows(target), said)
     return find_new_rows(rows, labels, classes, as_rows(target), clusters, TrustRule())
@@ -98,6 +98,16 @@ def test_classes_that_are_alike_say_how_much_is_not_seen() -> None:
     seen = found(around(AXES[10], 100), centres=centres)
     assert seen is not None
     assert seen.share == pytest.approx(seen.seen_share * 6 / 4)
+
+
+@pytest.mark.parametrize(("num_alike", "num_apart", "is_found"), [(6, 1, True), (4, 0, False)])
+def test_where_few_of_the_sources_own_classes_would_be_found_none_is_new(
+    num_alike: int, num_apart: int, is_found: bool
+) -> None:
+    """With the one that is added, 2 of 8 would be, or 1 of 5."""
+    alike = [between(AXES[9], AXES[number], 0.7) for number in range(num_alike)]
+    centres = torch.stack([*alike, *AXES[12 : 12 + num_apart]])
+    assert (found(around(AXES[10], 100), centres=centres) is not None) is is_found
 
 
 def test_of_a_class_in_two_parts_neither_is_new() -> None:

@@ -13,8 +13,9 @@ sum over rows of the similarity to the nearest start (greedy facility location: 
 Mathematical Programming 14, 1978).
 
 A class that is new but like a known one is not found so. How often that happens is known from the source: of its
-classes, each against clusters of the others as if it were new, a share h would be found. The share of rows that are
-seen is divided by it.
+classes, each against clusters of the others as if it were new, a share h would be found: the power of the test. The
+share of rows that are seen is divided by it. Where it is small, what lies far from all classes is rather a known one
+that has moved, and nothing is said.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ def find_new_rows(
     seen = float(is_new[of_target.own].double().mean())
     if seen < rule.least_new_share:
         return None
-    share = min(seen / _share_found(of_source, labels, classes, farthest), _UPPER_QUARTILE)
+    power = _share_found(of_source, labels, classes, farthest)
+    if power < rule.least_new_class_power:
+        return None
+    share = min(seen / power, _UPPER_QUARTILE)
     return NewRows(is_new[of_target.own], _num_apart(of_target.centroids[is_new], farthest), share)
 
 
