@@ -82,13 +82,14 @@ def test_of_rows_outside_the_source_all_may_be_wrong() -> None:
     assert replace(FOUND, reach=(3.0, 3.0)).interval == (0, 1)
 
 
-def test_rows_of_new_classes_count_as_wrong_and_bound_the_accuracy() -> None:
-    found = replace(FOUND, shifted_share=0.5, before_adaptation=0.6).with_new_classes(NEW, 0.5)
-    assert found.accuracy == pytest.approx(0.8 * 0.7)
-    assert found.interval == pytest.approx((0.56 - 0.08 - 0.1, 0.56 + 0.08 + 0.05))
-    assert replace(found, reach=(0.1, 0.6)).interval == pytest.approx((0.46, 0.85))
-    assert found.shifted_share == pytest.approx(0.6)
-    assert found.before_adaptation == pytest.approx(0.48)
+def test_rows_of_new_classes_bound_the_accuracy_and_the_interval_reaches_down_by_them() -> None:
+    """A fifth of the rows, of which .15 are seen."""
+    found = replace(FOUND, is_dispersed=True).with_new_classes(NEW)
+    assert found.accuracy == 0.7
+    assert found.interval == pytest.approx((0.7 - 0.1 - 0.2, 0.7 + 0.1))
+    assert found.kind_of_shift() == "new classes"
+    surer = replace(FOUND, accuracy=0.95).with_new_classes(NEW)
+    assert surer.accuracy == surer.interval[1] == pytest.approx(0.85)  # type: ignore[index]
 
 
 def test_an_estimate_that_is_moved_is_known_less_well_by_that() -> None:

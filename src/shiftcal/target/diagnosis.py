@@ -184,19 +184,16 @@ class Diagnosis:
         reach = None if self.reach is None else (self.reach[0] + further, self.reach[1] + further)
         return replace(self, accuracy=accuracy, reach=reach)
 
-    def with_new_classes(self, new: NewClasses, doubt: float) -> Diagnosis:
-        """The same of all rows, where this is of those of known classes; doubt: of the share, which may be larger."""
-        known, reach = 1 - new.share, self.reach
-        if reach is not None:
-            reach = known * reach[0] + doubt * new.share, known * reach[1] + new.share - new.seen_share
-        return replace(
-            self,
-            accuracy=known * self.accuracy,
-            reach=reach,
-            shifted_share=1 - known * (1 - self.shifted_share),
-            before_adaptation=None if self.before_adaptation is None else known * self.before_adaptation,
-            new_classes=new,
-        )
+    def with_new_classes(self, new: NewClasses) -> Diagnosis:
+        """The same where rows of new classes are seen, which can only be wrong.
+
+        A part of a mixed target that has moved can look like new classes. So these bound what is expected above, and
+        the interval reaches further down by their share, but else the estimate, and confidence with it, stays.
+        """
+        accuracy = min(self.accuracy, 1 - new.seen_share)
+        reach = None if self.reach is None else (self.reach[0] + new.share, self.reach[1])
+        # Rows that gather into clusters of their own explain that they do not around those of known classes.
+        return replace(self, accuracy=accuracy, reach=reach, new_classes=new, is_dispersed=False)
 
     def kind_of_shift(self) -> str:
         """none, prior, part, covariate, new classes or outside, in words of the verdict."""
@@ -255,7 +252,7 @@ class Diagnosis:
             return (
                 f"About {new.share:.0%} of its rows seem to be of new classes: {new.seen_share:.0%} gather into "
                 f"{clusters} far from all classes of the source. What the classifier says of such rows can only be "
-                "wrong, and is counted so. Label some of them."
+                "wrong: the interval reaches down by them. Label some of them."
             )
         return {
             "prior": "Other classes are frequent on it; beside that, it looks as the source does.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -145,10 +145,6 @@ class ShiftEvidence:
     def target_clusters(self) -> Clusters:
         """Of the target's rows, all alike."""
         return fit_clusters(self.structure.target_rows, self.target.probabilities)
-
-    def of_target_rows(self, kept: Tensor) -> ShiftEvidence:
-        """The same with some of the target's rows (M,) alone."""
-        return replace(self, target=self.target.taken(kept.nonzero().squeeze(-1).numpy()), known_structure=None)
 
     def _described(self, rows: ObservedRows) -> Tensor:
         features = rows.judging_features

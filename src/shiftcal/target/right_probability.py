@@ -67,7 +67,7 @@ class RightProbability:
             return found
         by_reference = float(self.of(calibrated, inputs).mean())
         if found.new_classes is not None:  # whose rows are wrong, however sure the classifier is of them
-            by_reference *= 1 - found.new_classes.share
+            by_reference = min(by_reference, 1 - found.new_classes.seen_share)
         reliability = found.cluster_reliability
         return found.moved_to(reliability * found.accuracy + (1 - reliability) * by_reference)
 

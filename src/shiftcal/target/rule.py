@@ -97,10 +97,6 @@ class TrustRule:
     least_new_class_power: float = option(
         0.25, "share of the source's classes that would be found if they were new, below which none are", at_most=1
     )
-    # Where they are claimed there, the share is off by .12, of .27 (benchmarks/new_classes). Set by hand.
-    new_share_doubt: float = option(
-        0.5, "of the share of rows of new classes, which the interval reaches further down by", at_least=0
-    )
 
     def cluster_reliability(self, purity: float) -> float:
         """How far clusters can be relied on that have this purity on the source, from 0 to 1."""

@@ -21,8 +21,8 @@
   the source's around theirs (`shiftcal.target.dispersion`). Neither has a part in the estimate, but where one of them
   is high, no interval is bounded below.
 
-Rows of new classes (`shiftcal.target.new_classes`) can only be wrong: all of this is of the other rows, and what is
-expected of these is multiplied by their share.
+Rows of new classes (`shiftcal.target.new_classes`) can only be wrong: they bound the estimate above, and the interval
+reaches further down by their share.
 
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
@@ -82,13 +82,10 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
         """The same with all that it rests on."""
-        new = self.new_rows(evidence)
+        found, new = self.of_known_classes(evidence), self.new_rows(evidence)
         if new is None:
-            return self.of_known_classes(evidence)
-        shares = NewClasses(new.share, new.seen_share, new.num_clusters)
-        found = self.of_known_classes(evidence.of_target_rows(~new.is_new))
-        found = found.with_new_classes(shares, self.new_share_doubt)
-        return replace(found, mean_confidence=mean_confidence(evidence.target.logits))
+            return found
+        return found.with_new_classes(NewClasses(new.share, new.seen_share, new.num_clusters))
 
     def new_rows(self, evidence: ShiftEvidence) -> NewRows | None:
         """Rows of the target that are of none of the source's classes; None where none are seen."""
