@@ -98,8 +98,8 @@ CLAIMS = (
         "Fig. 6",
         "DRST's lead over CBST and CRST is largest where its density ratio is lowest",
         found_in.hard_examples,
-        "Four tasks of digits and twelve of Office-Home, one seed. By fifths of the ratio the accuracy of `drst` rises from "
-        ".602 to .764. `mcc`, which the paper does not compare with, is ahead of it by .009 and .020.",
+        "Four tasks of digits and twelve of Office-Home, one seed. By fifths of the ratio the accuracy of `drst` "
+        "rises from .602 to .764. `mcc`, which the paper does not compare with, is ahead of it by .009 and .020.",
     ),
     Claim(
         "Table 4",
