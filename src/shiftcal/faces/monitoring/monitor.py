@@ -227,7 +227,7 @@ class Monitor:
         )
 
     def _window_batches(self) -> list[tuple[float, int]]:
-        """Confidence and rows of the last batches but those that raised an alarm by themselves."""
+        """Confidence and rows of the last batches but those that stand out by themselves."""
         if self._window == 1:
             return []
         return [
