@@ -115,7 +115,7 @@ class Diagnosis:
     """Of the target's rows, the share that is not as on the source."""
     prior_shift: PriorShift | None = None
     new_classes: NewClasses | None = None
-    """Where there are rows of such: they count as wrong, and witnesses are of the others."""
+    """Where there are rows of such, which can only be wrong: see `with_new_classes`."""
     has_held_out: bool = True
     """Whether source rows were held out; else rows that were trained on stood for them."""
     before_adaptation: float | None = None
