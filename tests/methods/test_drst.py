@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
@@ -110,6 +111,21 @@ def test_predictions_are_made_together_with_clusters_and_prior_correction(
         judged = method.judged_outputs(network, inputs)
     torch.testing.assert_close(found, expected)
     assert torch.equal(judged[0], robust.logits)
+
+
+@pytest.mark.parametrize(("trust", "labelling", "counts"), [(0.0, "auto", 0), (0.6, "auto", 0.6), (0.6, "scaled", 0)])
+def test_class_confusion_counts_as_far_as_clusters_are_trusted(
+    trust: float, labelling: Any, counts: float, batch: Batch, blueprint: Blueprint
+) -> None:
+    method, without = (
+        DistributionallyRobustSelfTraining(labelling=labelling, confusion_weight=weight) for weight in (0.5, 0.0)
+    )
+    network = seeded(method, blueprint)
+    network.labels.cluster_trust.fill_(trust)
+    assert batch.target_inputs is not None
+    confusion = class_confusion_loss(network.task(batch.target_inputs)[0], temperature=2.5)
+    found, plain = (list(each.training_step(network, batch))[-1].loss for each in (method, without))
+    torch.testing.assert_close(found - plain, 0.5 * counts * confusion)
 
 
 @pytest.mark.parametrize(("labelling", "num_source"), [("auto", 12), ("confidence", 16)])

@@ -8,12 +8,14 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 
 The paper's own form is `labelling="confidence"`: p is the prediction f of `drl`, and selected rows are source to the
 ratio too; with `ratio_strength=1` and a `class_regularization` above 0. The default is ours: the task is trained at
-R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and predictions are made
-together with clusters and prior correction too:
+R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and where clusters take part in
+it, so does the class confusion of `mcc`, and predictions are made together with clusters and prior correction:
 
+    loss        + confusion_weight trust confusion(target logits / 2.5)
     prediction  proportional to f_c(x) (q_c(x)^trust b_c)^t(x),   t = max(0, (1 - R) / (1 + R))
 
-They have no say on inputs that are more like the source. How sure predictions may be is not settled here: put the
+Little confusion is worth something where each cluster of the target is a class, and ruins a classifier where it is
+not: it counts as far as the clusters are trusted. Clusters and correction have no say on inputs that are more like the source. How sure predictions may be is not settled here: put the
 calibrator `target-scaling` behind (the composition `adapted`). Selected images are shown in strong views,
 as those of `cbst` and its kin are.
 """
@@ -27,17 +29,21 @@ import torch
 from torch import Tensor
 
 from shiftcal.core.options import option
-from shiftcal.core.processes import mean_over_batch
+from shiftcal.core.processes import mean_over_batch, whole_batch
 from shiftcal.data.batches import Batch, PseudoLabels
+from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import OptimizerPlan, Outputs, TrainingView, Update
+from shiftcal.methods.base import TASK, OptimizerPlan, Outputs, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
-from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint, classify_jointly
 from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
 from shiftcal.target.evidence import ObservedRows
+
+# As published for `mcc`.
+_CONFUSION_TEMPERATURE = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +57,10 @@ class DistributionallyRobustSelfTraining(
     ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", at_least=1)
     ratio_by_row: bool = option(True, "in training too each row has its own R, as in the paper, not their mean")
     ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
+
+    confusion_weight: float = option(
+        1.0, "of class confusion on the target, as far as its clusters are trusted", at_least=0
+    )
 
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
         """A classifier with a ratio and, for images, a source reference."""
@@ -80,7 +90,16 @@ class DistributionallyRobustSelfTraining(
         # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
         if self.has_label_model:
             batch = self.in_strong_views(batch, network.task.backbone)
-        yield from super().training_step(network, batch)
+        if not (self.confusion_weight and self.predicts_with_clusters(network)):
+            yield from super().training_step(network, batch)
+            return
+        assert batch.target_inputs is not None
+        source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
+        yield self.ratio_update(network, batch, source.features.detach(), target.detached())
+        loss, logged = self.task_loss(network, batch, source)
+        confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
+        weight = self.confusion_weight * network.labels.cluster_trust
+        yield Update(TASK, loss + weight * confusion, {**logged, "confusion_loss": confusion})
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:
         """R stays that of the source itself: pseudo-labelled rows are no part of it but in the paper's form."""

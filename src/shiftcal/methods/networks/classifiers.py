@@ -128,6 +128,10 @@ class DomainOutputs(NamedTuple):
         """Of some of the rows, by a mask (N,)."""
         return DomainOutputs(self.logits[rows], self.features[rows])
 
+    def detached(self) -> DomainOutputs:
+        """The same without gradients."""
+        return DomainOutputs(self.logits.detach(), self.features.detach())
+
 
 def classify_jointly(network: Classifier, *inputs: Tensor) -> tuple[DomainOutputs, ...]:
     """Source and target, or views of them, in one pass; the outputs of each in the order of the inputs.

@@ -52,7 +52,7 @@ def classify_views(network: Classifier, batch: Batch, wanted: Tensor | None = No
     strong = views.strong(batch.target_inputs, missing=network.backbone.mean, only=shown)
     if is_mixture:
         labelled_outputs, weak_outputs, strong_outputs = classify_jointly(network, labelled, weak, strong)
-        weak_outputs = DomainOutputs(*(part.detach() for part in weak_outputs))
+        weak_outputs = weak_outputs.detached()
         if wanted is not None:
             weak = weak[wanted]
             weak_outputs, strong_outputs = weak_outputs.taken(wanted), strong_outputs.taken(wanted)
