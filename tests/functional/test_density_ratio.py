@@ -32,11 +32,11 @@ def test_strength_scales_the_log_ratio() -> None:
     torch.testing.assert_close(ratio_from_logit(logit, 0.5), ratio_from_logit(logit, 1.0).sqrt())
 
 
-def test_a_ceiling_leaves_lower_ratios_as_they_are() -> None:
+def test_a_cap_leaves_lower_ratios_as_they_are() -> None:
     logit = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], dtype=torch.float64)
     expected = [math.exp(-1), math.exp(-0.25), 1.0, 1.0, 1.0]
-    assert ratio_from_logit(logit, 0.5, ceiling=1.0).tolist() == pytest.approx(expected, abs=1e-12)
-    torch.testing.assert_close(ratio_from_logit(logit, 0.5, ceiling=None), torch.exp(logit / 2))
+    assert ratio_from_logit(logit, 0.5, capped=True).tolist() == pytest.approx(expected, abs=1e-12)
+    torch.testing.assert_close(ratio_from_logit(logit, 0.5), torch.exp(logit / 2))
 
 
 def test_domain_loss_by_hand_and_independent_of_batch_sizes() -> None:

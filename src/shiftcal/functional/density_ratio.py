@@ -3,18 +3,22 @@
 With equal weight of both domains, a classifier with logit g(x) = log tau_source - log tau_target gives R = exp(g).
 A classifier trained to convergence on separable domains sends g to infinity, so g is bounded smoothly, and a
 strength says how much of it is believed:  log R = strength * b tanh(g / b),  b = log(bound).
-With a ceiling R is min(R, ceiling). At a ceiling of 1 rows that are more like the source than like the target have
-R = 1, which is plain training and prediction; only those unlike the source are made less sure.
+Capped, R is min(R, 1): rows that are more like the source than like the target have R = 1, which is plain training
+and prediction; only those unlike the source are made less sure.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+
+RatioUse = Literal["capped", "paper"]
+RATIO_USES = "capped: R counts as at most 1, and in training by its mean over a batch; paper: as it is, row by row"
 
 
 def bounded_domain_logit(domain_logit: Tensor, bound: float) -> Tensor:
@@ -28,16 +32,16 @@ def bounded_domain_logit(domain_logit: Tensor, bound: float) -> Tensor:
     return limit * torch.tanh(domain_logit / limit)
 
 
-def ratio_from_logit(bounded_logit: Tensor, strength: float, ceiling: float | None = None) -> Tensor:
-    """R = min(exp(strength * bounded logit), ceiling): (N,), from bound ** -strength up to bound ** strength.
+def ratio_from_logit(bounded_logit: Tensor, strength: float, *, capped: bool = False) -> Tensor:
+    """R = exp(strength * bounded logit): (N,), from bound ** -strength up to bound ** strength, or up to 1.
 
     Args:
         bounded_logit: (N,) of "source".
         strength: 0 is R = 1.
-        ceiling: largest R, at least 1; None: none but the bound.
+        capped: whether R is at most 1.
     """
     ratio = torch.exp(strength * bounded_logit)
-    return ratio if ceiling is None else ratio.clamp_max(ceiling)
+    return ratio.clamp_max(1.0) if capped else ratio
 
 
 def domain_loss(logit: Tensor, num_source: int, weights: Tensor | None = None) -> Tensor:

@@ -5,10 +5,11 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
 
     ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z)], z held fixed
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
-    prediction     softmax(R z / (1 + r)),   R = min(ceiling, exp(strength * bounded domain logit))
+    prediction     softmax(R z / (1 + r)),   R = min(1, exp(strength * bounded domain logit))
 
 The dual term has R by its mean over the target. By default R = 1 for rows more like the source than the target, and
-source rows are trained on with the mean of their R: the few that look like the target would make all logits grow.
+source rows are trained on with its mean: the few that look like the target would make all logits grow. With
+`ratio_use="paper"` R has no cap, and each row its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
-from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
+from shiftcal.functional.density_ratio import RATIO_USES, RatioUse, domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
 from shiftcal.methods.base import RATIO, TASK, Logged, Method, OptimizerKind, OptimizerPlan, Outputs, Update
@@ -38,8 +39,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_ceiling: float | None = option(1.0, "R counts as at most this; None, as in the paper: as it is", at_least=1)
-    ratio_by_row: bool = option(False, "in training too each row has its own R, as in the paper, not their mean")
+    ratio_use: RatioUse = option("capped", RATIO_USES)
     ratio_network: RatioNet = option("confidence", "a head on the task's features, on confidence too, or a network")
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
@@ -100,13 +100,13 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(batch.source_inputs, source.features)
             own, mean_ratio = self.applied_ratio(log_ratio), log_ratio.exp().mean()
-            ratio = own if self.ratio_by_row else mean_over_batch(own).expand_as(own)
+            ratio = own if self.ratio_use == "paper" else mean_over_batch(own).expand_as(own)
         loss = task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form)
         return loss, {"task_loss": loss, "source_ratio": mean_ratio}
 
     def applied_ratio(self, log_ratio: Tensor) -> Tensor:
         """R (N,) as it stands in the predictive form, from its estimate."""
-        return ratio_from_logit(log_ratio, self.ratio_strength, self.ratio_ceiling)
+        return ratio_from_logit(log_ratio, self.ratio_strength, capped=self.ratio_use == "capped")
 
     def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
         """Theorem 1 in its inference form."""

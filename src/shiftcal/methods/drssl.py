@@ -41,6 +41,7 @@ from torch import Tensor
 from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
+from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
@@ -63,8 +64,7 @@ class DistributionallyRobustSemiSupervised(
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", at_least=1)
-    ratio_by_row: bool = option(True, "in training too each row has its own R, as in the paper, not their mean")
+    ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: RatioNet = option("separate", "a head on the task's features, on confidence too, or a network")
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)

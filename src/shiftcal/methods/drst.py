@@ -15,9 +15,9 @@ it, so does the class confusion of `mcc`, and predictions are made together with
     prediction  proportional to f_c(x) (q_c(x)^trust b_c)^t(x),   t = max(0, (1 - R) / (1 + R))
 
 Little confusion is worth something where each cluster of the target is a class, and ruins a classifier where it is
-not: it counts as far as the clusters are trusted. Clusters and correction have no say on inputs that are more like the source. How sure predictions may be is not settled here: put the
-calibrator `target-scaling` behind (the composition `adapted`). Selected images are shown in strong views,
-as those of `cbst` and its kin are.
+not: it counts as far as the clusters are trusted. Clusters and correction have no say on inputs that are more like
+the source. How sure predictions may be is not settled here: put the calibrator `target-scaling` behind (the
+composition `adapted`). Selected images are shown in strong views, as those of `cbst` and its kin are.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_batch, whole_batch
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.class_confusion import class_confusion_loss
+from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import TASK, OptimizerPlan, Outputs, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
@@ -53,9 +54,7 @@ class DistributionallyRobustSelfTraining(
     """DRST: self-training on the target rows that a robust classifier is surest of, class by class."""
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
-    ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_ceiling: float | None = option(None, "R counts as at most this; None: as it is", at_least=1)
-    ratio_by_row: bool = option(True, "in training too each row has its own R, as in the paper, not their mean")
+    ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
 
     confusion_weight: float = option(
