@@ -66,9 +66,10 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     network = with_ratio(method.build(blueprint))
     _, update, _ = method.training_step(network, batch)
     outputs = [DomainOutputs(*network.task(part)) for part in (seen.source_inputs, seen.target_inputs)]
-    expected = method.ratio_update(network, seen, outputs[0].features, outputs[1])
+    expected = method.ratio_update(network, seen, network.seen_by_ratio(seen.source_inputs, outputs[0]), outputs[1])
     assert update.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)
-    assert update.loss.item() != method.ratio_update(network, batch, outputs[0].features, outputs[1]).loss.item()
+    others = method.ratio_update(network, batch, network.seen_by_ratio(inputs, outputs[0]), outputs[1])
+    assert update.loss.item() != others.loss.item()
 
 
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:
@@ -206,10 +207,9 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
     assert chosen is not None
     inputs = view.target.inputs.fetch(np.arange(len(view.target), dtype=np.int64))
     with torch.no_grad():
-        logits, features_of_task = network.task(inputs)
-        rows = network.observed(
-            inputs, logits, features_of_task, network.log_ratio(inputs, features_of_task), method.robust_logits
-        )
+        outputs = DomainOutputs(*network.task(inputs))
+        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
+        rows = network.observed(inputs, *outputs, log_ratio, method.robust_logits)
         plain = torch.softmax(network.labels.model.scaling.scaled_logits(rows).double(), dim=-1).numpy()
     wanted = np.bincount(features.source.labels) / len(features.source.labels)
     corrected = plain * wanted / plain.mean(axis=0)

@@ -10,7 +10,7 @@ from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
-from shiftcal.methods.networks.classifiers import Blueprint
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
@@ -44,10 +44,9 @@ def test_labels_are_the_surest_of_each_class_by_the_label_model(
     assert chosen is not None
     inputs = rows_of(features)
     with torch.no_grad():
-        logits, features_of_task = network.task(inputs)
-        rows = network.observed(
-            inputs, logits, features_of_task, network.log_ratio(inputs, features_of_task), method.robust_logits
-        )
+        outputs = DomainOutputs(*network.task(inputs))
+        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
+        rows = network.observed(inputs, *outputs, log_ratio, method.robust_logits)
         scores = network.labels.model.log_scores(rows).double()
     expected = select_class_balanced(torch.softmax(scores, dim=-1), method.first_portion)
     np.testing.assert_array_equal(chosen.rows, expected.rows.numpy())
@@ -97,10 +96,9 @@ def test_predictions_are_made_together_with_clusters_and_prior_correction(
     with torch.no_grad():
         robust = DistributionallyRobust.predict(method, network, inputs)
         found = method.predict(network, inputs).logits
-        logits, features_of_task = network.task(inputs)
-        rows = network.observed(
-            inputs, logits, features_of_task, network.log_ratio(inputs, features_of_task), method.robust_logits
-        )
+        outputs = DomainOutputs(*network.task(inputs))
+        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
+        rows = network.observed(inputs, *outputs, log_ratio, method.robust_logits)
         clusters = model.scaling.clusters
         assert clusters is not None
         weight = ((1 - robust.density_ratio) / (1 + robust.density_ratio)).clamp_min(0).unsqueeze(-1)

@@ -29,8 +29,8 @@ from shiftcal.functional.density_ratio import RATIO_USES, RatioUse, domain_loss,
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
 from shiftcal.methods.base import RATIO, TASK, Logged, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_features
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNet, RatioNetworkT, RatioRows
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_outputs
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNet, RatioNetworkT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +67,17 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     def training_step(self, network: RatioNetworkT, batch: Batch) -> Iterator[Update]:
         """Algorithm 1: the ratio from both terms of the joint loss, then the task with the new ratio."""
-        logits, features = task_features(network.task, batch.source_inputs)
+        logits, source = task_outputs(network.task, batch.source_inputs)
+        seen = network.seen_by_ratio(batch.source_inputs, source)
         if batch.target_inputs is not None:
-            target = DomainOutputs(*observed(network.task, batch.target_inputs))
-            yield self.ratio_update(network, batch, features.detach(), target)
-        yield Update(TASK, *self.task_loss(network, batch, DomainOutputs(logits, features)))
+            yield self.ratio_update(network, batch, seen, observed(network.task, batch.target_inputs))
+        yield Update(TASK, *self.task_loss(network, batch, logits, seen))
 
-    def ratio_update(self, network: RatioNetworkT, batch: Batch, features: Tensor, target: DomainOutputs) -> Update:
-        """Both terms of the joint loss, from what the task network gives for a batch, without its gradients."""
+    def ratio_update(self, network: RatioNetworkT, batch: Batch, seen: Tensor, target: DomainOutputs) -> Update:
+        """Both terms of the joint loss, from source rows as the ratio sees them, and the target without gradients."""
         assert batch.target_inputs is not None
-        num_source, target_rows = len(features), RatioRows(batch.target_inputs, target.features)
-        log_ratios = network.log_ratios(RatioRows(batch.source_inputs, features), target_rows)
+        num_source, seen_of_target = len(seen), network.seen_by_ratio(batch.target_inputs, target)
+        log_ratios = network.log_ratio(torch.cat([seen, seen_of_target]))
         loss = telling_apart = domain_loss(log_ratios, num_source, self.ratio_weights(batch))
         target_log = log_ratios[num_source:]
         if self.dual_weight:
@@ -90,18 +90,18 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         """Weights (N + M,) of the rows of both domains in the ratio's loss, of mean one in each; None: all alike."""
         return None
 
-    def task_loss(self, network: RatioNetworkT, batch: Batch, source: DomainOutputs) -> tuple[Tensor, Logged]:
+    def task_loss(self, network: RatioNetworkT, batch: Batch, logits: Tensor, seen: Tensor) -> tuple[Tensor, Logged]:
         """What the task network learns from labelled rows with the ratio as it now stands, and what to log of it."""
         labels, r, form = batch.source_labels, self.class_regularization, self.regularized_form
         if self.ratio_strength == 0 and r == 0:
             # The surrogate has the same gradient, but its rounding would train another network than `source-only`.
-            loss = cross_entropy(source.logits, labels)
+            loss = cross_entropy(logits, labels)
             return loss, {"task_loss": loss}
         with torch.no_grad(), frozen_statistics(network):
-            log_ratio = network.log_ratio(batch.source_inputs, source.features)
+            log_ratio = network.log_ratio(seen)
             own, mean_ratio = self.applied_ratio(log_ratio), log_ratio.exp().mean()
             ratio = own if self.ratio_use == "paper" else mean_over_batch(own).expand_as(own)
-        loss = task_surrogate(source.logits, labels, ratio, class_regularization=r, form=form)
+        loss = task_surrogate(logits, labels, ratio, class_regularization=r, form=form)
         return loss, {"task_loss": loss, "source_ratio": mean_ratio}
 
     def applied_ratio(self, log_ratio: Tensor) -> Tensor:
@@ -114,6 +114,6 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     def predict(self, network: RatioNetworkT, inputs: Tensor) -> Outputs:
         """The robust form; the density ratio is given as estimated, whatever its strength."""
-        logits, features = network.task(inputs)
-        log_ratio = network.log_ratio(inputs, features)
-        return Outputs(self.robust_logits(logits, log_ratio), log_ratio.exp(), features)
+        outputs = DomainOutputs(*network.task(inputs))
+        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
+        return Outputs(self.robust_logits(outputs.logits, log_ratio), log_ratio.exp(), outputs.features)

@@ -118,12 +118,13 @@ class DistributionallyRobustSemiSupervised(
         yield from reference_update(network.reference, batch)
         for_ratio = for_ratio[wanted]
         ratio_batch = batch._replace(target_inputs=batch.target_inputs[for_ratio])
-        yield self.ratio_update(network, ratio_batch, labelled.features.detach(), weak.taken(for_ratio))
+        seen = network.seen_by_ratio(batch.source_inputs, labelled)
+        yield self.ratio_update(network, ratio_batch, seen, weak.taken(for_ratio))
         with torch.no_grad(), frozen_statistics(network):
-            log_ratio = network.log_ratio(batch.target_inputs, weak.features)
+            log_ratio = network.log_ratio(network.seen_by_ratio(batch.target_inputs, weak))
             label_logits = self._label_logits(network, batch.target_inputs, weak, log_ratio)
             probabilities = torch.softmax(label_logits, dim=-1)
-        task_loss, logged = self.task_loss(network, batch, labelled)
+        task_loss, logged = self.task_loss(network, batch, labelled.logits, seen)
         agreement_loss, kept = consistency_loss(
             probabilities,
             self.robust_logits(strong.logits, log_ratio),

@@ -94,8 +94,9 @@ class DistributionallyRobustSelfTraining(
             return
         assert batch.target_inputs is not None
         source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
-        yield self.ratio_update(network, batch, source.features.detach(), target.detached())
-        loss, logged = self.task_loss(network, batch, source)
+        seen = network.seen_by_ratio(batch.source_inputs, source)
+        yield self.ratio_update(network, batch, seen, target.detached())
+        loss, logged = self.task_loss(network, batch, source.logits, seen)
         confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
         weight = self.confusion_weight * network.labels.cluster_trust
         yield Update(TASK, loss + weight * confusion, {**logged, "confusion_loss": confusion})

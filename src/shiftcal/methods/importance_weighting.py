@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -23,8 +24,8 @@ from shiftcal.core.processes import mean_over_batch
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import domain_loss, ratio_from_logit
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.methods.networks.classifiers import Blueprint, observed, task_features
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioRows
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, observed, task_outputs
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +53,21 @@ class ImportanceWeighting(Method[ClassifierWithRatio]):
 
     def training_step(self, network: ClassifierWithRatio, batch: Batch) -> Iterator[Update]:
         """The ratio, then the task with the new weights."""
-        logits, features = task_features(network.task, batch.source_inputs)
+        logits, source = task_outputs(network.task, batch.source_inputs)
+        seen = network.seen_by_ratio(batch.source_inputs, source)
         if batch.target_inputs is not None:
-            _, target_features = observed(network.task, batch.target_inputs)
-            log_ratios = network.log_ratios(
-                RatioRows(batch.source_inputs, features.detach()), RatioRows(batch.target_inputs, target_features)
-            )
-            telling_apart = domain_loss(log_ratios, len(features))
+            target = observed(network.task, batch.target_inputs)
+            seen_of_both = torch.cat([seen, network.seen_by_ratio(batch.target_inputs, target)])
+            telling_apart = domain_loss(network.log_ratio(seen_of_both), len(seen))
             yield Update(RATIO, telling_apart, {"domain_loss": telling_apart})
-        weights = ratio_from_logit(network.log_ratio(batch.source_inputs, features), -self.flattening).detach()
+        with torch.no_grad():
+            weights = ratio_from_logit(network.log_ratio(seen), -self.flattening)
         losses = cross_entropy(logits, batch.source_labels, reduction="none")
         loss = (weights / mean_over_batch(weights) * losses).mean()
         yield Update(TASK, loss, {"task_loss": loss})
 
     def predict(self, network: ClassifierWithRatio, inputs: Tensor) -> Outputs:
         """The logits as they are, and the ratio that the weights come from."""
-        logits, features = network.task(inputs)
-        return Outputs(logits, network.log_ratio(inputs, features).exp(), features)
+        outputs = DomainOutputs(*network.task(inputs))
+        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
+        return Outputs(outputs.logits, log_ratio.exp(), outputs.features)

@@ -190,21 +190,20 @@ def uses_batch_statistics(network: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def observed(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits and features without gradients and without a trace in the network."""
+def observed(network: Classifier, inputs: Tensor) -> DomainOutputs:
+    """Outputs without gradients and without a trace in the network."""
     with frozen_statistics(network):
-        logits, features = network(inputs)
-    return logits, features
+        return DomainOutputs(*network(inputs))
 
 
-def task_features(network: Classifier, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits of source inputs in training, and their features as those of the target are taken (`observed`).
+def task_outputs(network: Classifier, inputs: Tensor) -> tuple[Tensor, DomainOutputs]:
+    """Logits of source inputs in training, and outputs as those of the target are taken (`observed`).
 
     Under batch normalisation features of the source by batch statistics and of the target by running ones differ: a
     ratio would tell the two kinds of statistics apart instead of the domains.
     """
-    logits, features = network(inputs)
-    return (logits, observed(network, inputs)[1]) if uses_batch_statistics(network) else (logits, features)
+    outputs = DomainOutputs(*network(inputs))
+    return outputs.logits, observed(network, inputs) if uses_batch_statistics(network) else outputs
 
 
 def through_fixed(layer: nn.Linear, features: Tensor) -> Tensor:

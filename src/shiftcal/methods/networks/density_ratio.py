@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from shiftcal.functional.density_ratio import bounded_domain_logit
-from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier, DomainOutputs
 
 # A head on the task's features, on these and its largest class probabilities, or a network of its own.
 RatioNet: TypeAlias = Literal["shared", "confidence", "separate"]
@@ -23,14 +23,6 @@ class RatioForm(NamedTuple):
     bound: float
     """R stays within 1/bound and bound."""
     network: RatioNet = "shared"
-
-
-class RatioRows(NamedTuple):
-    """Rows of a domain, of which a ratio sees one or the other."""
-
-    inputs: Tensor
-    task_features: Tensor
-    """(N, F)."""
 
 
 class ClassifierWithRatio(nn.Module):
@@ -53,26 +45,25 @@ class ClassifierWithRatio(nn.Module):
             if form.network == "separate":
                 self.ratio["backbone"] = blueprint.new_backbone()
 
-    def log_ratio(self, inputs: Tensor, task_features: Tensor) -> Tensor:
-        """log R (N,), within its bound, 0 where there is no target; gradients never reach the task network."""
-        if self.ratio is None:
-            return torch.zeros(len(task_features), dtype=task_features.dtype, device=task_features.device)
-        seen = self.ratio["backbone"](inputs) if "backbone" in self.ratio else self._seen_of_task(task_features)
-        return bounded_domain_logit(self.ratio["head"](seen), self.bound)
-
     @torch.no_grad()
-    def _seen_of_task(self, features: Tensor) -> Tensor:
-        if not self.num_probabilities:
-            return features.detach()
-        probabilities = torch.softmax(self.task.head(features), dim=-1).topk(self.num_probabilities).values
-        return torch.cat([features, probabilities], dim=-1)
+    def seen_by_ratio(self, inputs: Tensor, outputs: DomainOutputs) -> Tensor:
+        """What the ratio sees of rows (N, ...): them, or what the task makes of them, which no gradients reach."""
+        if self.ratio is not None and "backbone" in self.ratio:
+            return inputs
+        if self.ratio is None or not self.num_probabilities:
+            return outputs.features.detach()
+        probabilities = torch.softmax(outputs.logits, dim=-1).topk(self.num_probabilities).values
+        return torch.cat([outputs.features, probabilities], dim=-1)
 
-    def log_ratios(self, source: RatioRows, target: RatioRows) -> Tensor:
-        """log R (N + M,) in one pass: batch norm of a ratio network of its own must not see the domains apart."""
-        features = torch.cat([source.task_features, target.task_features])
-        takes_inputs = self.ratio is not None and "backbone" in self.ratio
-        inputs = torch.cat([source.inputs, target.inputs]) if takes_inputs else features
-        return self.log_ratio(inputs, features)
+    def log_ratio(self, seen: Tensor) -> Tensor:
+        """log R (N,), within its bound, of rows as the ratio sees them; 0 where there is no target.
+
+        Both domains go in one pass: batch norm of a ratio network of its own must not see them apart.
+        """
+        if self.ratio is None:
+            return torch.zeros(len(seen), dtype=seen.dtype, device=seen.device)
+        features = self.ratio["backbone"](seen) if "backbone" in self.ratio else seen
+        return bounded_domain_logit(self.ratio["head"](features), self.bound)
 
 
 RatioNetworkT = TypeVar("RatioNetworkT", bound=ClassifierWithRatio)

@@ -14,7 +14,7 @@ from shiftcal.core.options import option
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
 from shiftcal.methods.base import TrainingView
-from shiftcal.methods.networks.classifiers import Blueprint, Classifier
+from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainOutputs
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
 from shiftcal.methods.shared.label_model import LabelBuffers, fit_label_model
 from shiftcal.methods.shared.rounds import GrowingRounds
@@ -116,9 +116,11 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         """What this network says of all rows; their structure too where the network makes it."""
 
         def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
-            logits, features = self.task(batch)
-            rows = self.observed(batch, logits, features, self.log_ratio(batch, features), robust)
-            return rows.logits, rows.target_probability, *((features,) if self.task.backbone.takes_images else ())
+            outputs = DomainOutputs(*self.task(batch))
+            log_ratio = self.log_ratio(self.seen_by_ratio(batch, outputs))
+            rows = self.observed(batch, *outputs, log_ratio, robust)
+            of_task = (outputs.features,) if self.task.backbone.takes_images else ()
+            return rows.logits, rows.target_probability, *of_task
 
         return ObservedRows(*view.observe(observe_batch, inputs))
 
