@@ -81,8 +81,8 @@ class Combined(TrustRule, AccuracyEstimator):
         return self.diagnose(evidence).accuracy
 
     def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
-        """The same with all that it rests on."""
-        found, new = self.of_known_classes(evidence), self.new_rows(evidence)
+        """The same with all that it rests on, and what speaks against it."""
+        found, new = self._with_doubts(evidence, self.of_known_classes(evidence)), self.new_rows(evidence)
         if new is None:
             return found
         return found.with_new_classes(NewClasses(new.share, new.seen_share, new.num_clusters))
@@ -97,7 +97,7 @@ class Combined(TrustRule, AccuracyEstimator):
         return find_new_rows(structure.source_rows, labels, classes, target, evidence.target_clusters, self)
 
     def of_known_classes(self, evidence: ShiftEvidence) -> Diagnosis:
-        """The same for a target that is taken to have the source's classes and no others."""
+        """The estimate for a target that is taken to have the source's classes and no others, in their clusters."""
         before = evidence.before_adaptation
         if before is not None:
             return self._adapted(evidence, before)
@@ -123,25 +123,32 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
-        purity, agreement, between, dispersed = None, None, 0.0, 0.5
-        if evidence.has_features:
-            purity = source_purity(evidence)
-            agreement = agreement_estimate(evidence, self)
-            if self.forms_clusters(purity):
-                between = newly_between_classes(evidence, self.least_margin)
-                structure = evidence.structure
-                dispersed = dispersion(
-                    *(structure.source_rows, evidence.source_clusters),
-                    *(structure.target_rows, evidence.target_clusters),
-                )
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
             novelty=evidence.structure.novelty if evidence.has_features else 0.0,
-            cluster_agreement=agreement,
-            cluster_purity=purity,
-            between_classes=between,
-            dispersion=dispersed,
+            cluster_agreement=agreement_estimate(evidence, self) if evidence.has_features else None,
+            cluster_purity=source_purity(evidence) if evidence.has_features else None,
+        )
+
+    def _with_doubts(self, evidence: ShiftEvidence, found: Diagnosis) -> Diagnosis:
+        """With what has no part in the estimate, and none in labels that are chosen by it."""
+        seen, structure = found.witnesses, evidence.structure
+        if seen is None or seen.cluster_purity is None or not self.forms_clusters(seen.cluster_purity):
+            return found
+        between = newly_between_classes(evidence, self.least_margin)
+        dispersed = dispersion(
+            *(structure.source_rows, evidence.source_clusters),
+            *(structure.target_rows, evidence.target_clusters),
+        )
+        return self._noted(found, replace(seen, between_classes=between, dispersion=dispersed))
+
+    def _noted(self, found: Diagnosis, seen: Witnesses) -> Diagnosis:
+        return replace(
+            found,
+            witnesses=seen,
+            is_between_classes=seen.between_classes >= self.mostly_between,
+            is_dispersed=seen.dispersion >= self.most_dispersion,
         )
 
     def concluded(self, evidence: ShiftEvidence, seen: Witnesses) -> Diagnosis:
@@ -173,16 +180,14 @@ class Combined(TrustRule, AccuracyEstimator):
             unclustered=(1 - reliability) * shifted_share * of_a_row,
             deviation=statistics.pstdev([*seen.estimates(), by_held_out]),
         )
-        return Diagnosis(
+        found = Diagnosis(
             accuracy=accuracy,
             mean_confidence=mean_confidence(evidence.target.logits),
             reach=reach,
-            witnesses=seen,
             cluster_reliability=reliability,
-            is_between_classes=seen.between_classes >= self.mostly_between,
-            is_dispersed=seen.dispersion >= self.most_dispersion,
             shifted_share=shifted_share,
         )
+        return self._noted(found, seen)
 
     def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
         seen = self._first_witnesses(evidence)
