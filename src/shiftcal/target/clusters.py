@@ -59,9 +59,9 @@ class Clusters:
 
     def shares(self, features: Tensor, clusters: Tensor) -> Tensor:
         """q (N,) of one cluster (N,) in each row: of few clusters that takes less time than `log_posteriors`."""
-        scaled = CONCENTRATION * self._similarities(features)
-        of_one = scaled.gather(-1, clusters.unsqueeze(-1)).squeeze(-1)
-        return (of_one - scaled.logsumexp(dim=-1)).exp()
+        # Cosines are at most 1: no power is too large to be written.
+        odds = (CONCENTRATION * self._similarities(features)).exp_()
+        return odds.gather(-1, clusters.unsqueeze(-1)).squeeze(-1).div_(odds.sum(dim=-1))
 
     def log_posteriors_of(self, rows: UnitRows) -> Tensor:
         """The same of rows that these clusters were found from."""
