@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -60,7 +62,7 @@ def test_a_step_of_adamw_is_that_of_torch_to_the_last_bit() -> None:
     results = []
     for step in (take_step, lambda optimizer: optimizer.step()):
         weights = [nn.Parameter(values.clone()) for values in first]
-        groups = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.2}]
+        groups: list[dict[str, Any]] = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.2}]
         optimizer = build_optimizer(OptimizerPlan(groups, "adamw", 0.1, 0.01, "constant"))
         generator = torch.Generator().manual_seed(1)
         for number in range(6):

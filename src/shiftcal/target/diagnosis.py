@@ -26,7 +26,7 @@ class Witnesses:
 
     held_out_accuracy: float
     calibrated_confidence: float
-    novelty: float
+    novelty: float = 0.0
     """Share of target rows outside of anything that the source has."""
     domain_auc: float | None = None
     """How well outputs of both domains can be told apart; None where too few source rows were held out to tell."""

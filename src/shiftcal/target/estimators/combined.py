@@ -109,6 +109,7 @@ class Combined(TrustRule, AccuracyEstimator):
         """What the estimate is made from."""
         return replace(
             self._first_witnesses(evidence),
+            novelty=evidence.structure.novelty if evidence.has_features else 0.0,
             domain_auc=domain_auc_of_outputs(
                 evidence.held_out.logits,
                 evidence.target.logits,
@@ -126,22 +127,24 @@ class Combined(TrustRule, AccuracyEstimator):
         return Witnesses(
             held_out_accuracy=evidence.held_out_accuracy,
             calibrated_confidence=CalibratedConfidence().estimate(evidence),
-            novelty=evidence.structure.novelty if evidence.has_features else 0.0,
             cluster_agreement=agreement_estimate(evidence, self) if evidence.has_features else None,
             cluster_purity=source_purity(evidence) if evidence.has_features else None,
         )
 
     def _with_doubts(self, evidence: ShiftEvidence, found: Diagnosis) -> Diagnosis:
-        """With what has no part in the estimate, and none in labels that are chosen by it."""
-        seen, structure = found.witnesses, evidence.structure
-        if seen is None or seen.cluster_purity is None or not self.forms_clusters(seen.cluster_purity):
+        """With what has no part in the estimate of an adapted classifier, and none in labels that follow from it."""
+        if found.witnesses is None or found.witnesses.cluster_purity is None:
             return found
-        between = newly_between_classes(evidence, self.least_margin)
-        dispersed = dispersion(
-            *(structure.source_rows, evidence.source_clusters),
-            *(structure.target_rows, evidence.target_clusters),
-        )
-        return self._noted(found, replace(seen, between_classes=between, dispersion=dispersed))
+        structure, purity = evidence.structure, found.witnesses.cluster_purity
+        seen = replace(found.witnesses, novelty=structure.novelty)
+        if self.forms_clusters(purity):
+            between = newly_between_classes(evidence, self.least_margin)
+            dispersed = dispersion(
+                *(structure.source_rows, evidence.source_clusters),
+                *(structure.target_rows, evidence.target_clusters),
+            )
+            seen = replace(seen, between_classes=between, dispersion=dispersed)
+        return self._noted(found, seen)
 
     def _noted(self, found: Diagnosis, seen: Witnesses) -> Diagnosis:
         return replace(
