@@ -158,8 +158,8 @@ def test_clusters_that_are_relied_on_by_half_can_judge(
     reference: FittedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = problem()
-    for reliability, could_judge in ((0.45, False), (0.55, True)):
-        monkeypatch.setattr(TrustRule, "cluster_reliability", lambda self, *_, value=reliability: value)
+    for could_judge in (False, True):
+        monkeypatch.setattr(TrustRule, "forms_clusters", lambda self, purity, value=could_judge: value)
         assert check_adaptation(reference, reference, data).could_judge is could_judge
 
 

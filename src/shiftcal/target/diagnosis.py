@@ -8,16 +8,12 @@ from typing import Any
 
 from shiftcal.target.input_checks import InputChecks
 
-# Domain AUC of outputs below which the target is called like the source.
+# Of words alone, in `kind_of_shift`: domain AUC of outputs below which the target is called like the source,
 _ALIKE = 0.55
-# Share of rows outside the source's support from which on that is said first of all.
-_MUCH_OUTSIDE = 0.5
-# AUC of the inputs from which on they have shifted, whatever the classifier makes of them.
+# of the inputs from which on they have shifted, whatever the classifier makes of them,
 _MOVED = 0.65
-# Share of rows that have shifted below which a shift is said to be of a part.
+# and share of rows that have shifted below which a shift is said to be of a part.
 _A_PART = 0.8
-# Total variation of class frequencies from which on a shift is said to be of the prior.
-_OTHER_FREQUENCIES = 0.1
 
 
 @dataclass(frozen=True)
@@ -75,12 +71,8 @@ class PriorShift:
     """The same with held-out rows weighted to these frequencies: 0.5 where they explain all of it."""
     accuracy: float
     """To be expected if they do."""
-
-    @property
-    def explains(self) -> bool:
-        """Whether the frequencies have changed, and nothing else."""
-        has_changed = self.distance >= max(_OTHER_FREQUENCIES, 2 * self.by_chance)
-        return has_changed and self.weighted_domain_auc < _ALIKE <= self.domain_auc
+    explains: bool
+    """Whether the frequencies have changed, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +103,8 @@ class Diagnosis:
     """Whether most rows lie in clusters between classes of the source."""
     is_dispersed: bool = False
     """Whether rows gather around no clusters as those of the source do."""
+    mostly_outside: float = 0.5
+    """Share of rows outside of the source from which on no estimate is bounded."""
     shifted_share: float = 1.0
     """Of the target's rows, the share that is not as on the source."""
     prior_shift: PriorShift | None = None
@@ -167,7 +161,7 @@ class Diagnosis:
     @property
     def is_outside(self) -> bool:
         """Whether so much of the target lies outside of the source that intervals must say so."""
-        return self.outside_share >= _MUCH_OUTSIDE or (self.inputs is not None and bool(self.inputs.findings))
+        return self.outside_share >= self.mostly_outside or (self.inputs is not None and bool(self.inputs.findings))
 
     @property
     def outside_share(self) -> float:
@@ -197,7 +191,7 @@ class Diagnosis:
 
     def kind_of_shift(self) -> str:
         """none, prior, part, covariate, new classes or outside, in words of the verdict."""
-        if self.outside_share >= _MUCH_OUTSIDE:
+        if self.outside_share >= self.mostly_outside:
             return "outside"
         if self.new_classes is not None:
             return "new classes"
@@ -379,7 +373,7 @@ class TargetFindings:
             prior = values.pop("prior_shift")
             found["prior_distance"] = None if prior is None else prior["distance"]
             # The metrics of the run have the mean confidence after scaling.
-            for name in ("mean_confidence", "has_held_out", "reach", "inputs", "looked_at"):
+            for name in ("mean_confidence", "mostly_outside", "has_held_out", "reach", "inputs", "looked_at"):
                 values.pop(name)
             found |= values.pop("witnesses") or {}
             found |= values

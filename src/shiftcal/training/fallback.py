@@ -41,7 +41,6 @@ from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord, Watch
 
 _REFERENCE = "source-only"
-_LEAST_RELIABILITY = 0.5
 # Of giving up a classifier that agrees with the clusters as often as the reference.
 _ERROR_RATE = 0.05
 # Share of the classes, by their effective number, that the reference must find for a word in favour of adapting.
@@ -123,7 +122,7 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
     source_clusters = fit_clusters(source_rows, torch.softmax(on_source.logits.double(), dim=-1))
     purity = chance_corrected_purity(source_rows, source_clusters, labels)
     p_value = paired_p_value(*agrees)
-    forms_clusters = rule.cluster_reliability(purity) >= _LEAST_RELIABILITY
+    forms_clusters = rule.forms_clusters(purity)
     fell_back = forms_clusters and p_value < _ERROR_RATE
     present = effective_number(on_target.logits.argmax(dim=-1)) / effective_number(labels)
     return AdaptationCheck(
