@@ -20,8 +20,8 @@ from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.target.clusters import common_units, unit_rows
-from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
+from shiftcal.target.findings import AdaptationCheck
 from shiftcal.target.rule import TrustRule
 from shiftcal.training.fallback import check_adaptation, fit_with_fallback, paired_p_value
 from shiftcal.training.fit import fit_model

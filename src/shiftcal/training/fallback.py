@@ -28,9 +28,9 @@ from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.methods.base import Method
 from shiftcal.target.clusters import common_units, fit_clusters, unit_rows
-from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
 from shiftcal.target.estimators.combined import chance_corrected_purity
+from shiftcal.target.findings import AdaptationCheck
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING

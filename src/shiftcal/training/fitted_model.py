@@ -28,7 +28,8 @@ from shiftcal.functional.predictive import probabilities_of
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
-from shiftcal.target.diagnosis import Diagnosis, TargetFindings
+from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.findings import TargetFindings
 from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.target.sampling import sampled_rows
