@@ -104,10 +104,7 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
 
 
 def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem) -> AdaptationCheck:
-    """Which of the two the target's clusters speak for.
-
-    An adapted classifier is asked without the clusters that may have their say in its predictions.
-    """
+    """Which of the two the target's clusters speak for."""
     assert problem.target is not None
     rule = TrustRule()
     source = sampled_domain(source_split(problem.source, reference.recipe.training)[0])

@@ -158,7 +158,6 @@ class FittedModel:
             None if self.held_out.judged is None else self._judged_outputs(given),
             num_classes=len(self.classes),
             before_adaptation=self.recipe.method.before_adaptation(self.network),
-            predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
         )
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
@@ -241,7 +240,6 @@ class FittedModel:
             training_labels=labels,
             judged=judged,
             before_adaptation=self.recipe.method.before_adaptation(self.network),
-            predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
         )
 
     def _calibrated_outputs(self, outputs: Outputs) -> Outputs:
