@@ -40,7 +40,7 @@ class WithoutEstimate(Monitor):
 
     def _estimate(self, logits: torch.Tensor, structure: Any) -> Estimate:
         del structure
-        prior = PriorShift((), 0.0, 0.0, 0.5, 0.5, 1.0)
+        prior = PriorShift((), 0.0, 0.0, 0.5, 0.5, 1.0, explains=False)
         found = Diagnosis(self.reference_accuracy_, 0.0, reach=(1.0, 1.0), prior_shift=prior)
         return Estimate(found, {}, (), tuple(self.classes_.tolist()), len(logits))
 

@@ -48,7 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _reference_accuracy(monitor: Monitor, logits: Any, structure: Any) -> Estimate:
-    prior = PriorShift((0.5, 0.5), 0.0, 0.0, 0.5, 0.5, 1.0)
+    prior = PriorShift((0.5, 0.5), 0.0, 0.0, 0.5, 0.5, 1.0, explains=False)
     found = Diagnosis(monitor.reference_accuracy_, 0.0, reach=(0.1, 0.1), prior_shift=prior)
     return Estimate(found, {}, (), tuple(monitor.classes_.tolist()), len(logits))
 

@@ -3,14 +3,8 @@ from typing import Any
 
 import pytest
 
-from shiftcal.target.diagnosis import (
-    AdaptationCheck,
-    Diagnosis,
-    NewClasses,
-    PriorShift,
-    TargetFindings,
-    Witnesses,
-)
+from shiftcal.target.diagnosis import Diagnosis, NewClasses, PriorShift, Witnesses
+from shiftcal.target.rule import TrustRule
 
 SEEN = Witnesses(
     held_out_accuracy=0.9,
@@ -25,9 +19,8 @@ SEEN = Witnesses(
     optimal_transport=0.6,
 )
 FOUND = Diagnosis(0.7, 0.9, reach=(0.1, 0.1), witnesses=SEEN, cluster_reliability=0.99)
-CHECK = AdaptationCheck(0.6, 0.7, 0.001, could_judge=True, fell_back=True)
 NEW = NewClasses(share=0.2, seen_share=0.15, num_clusters=3)
-PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75)
+PRIOR = PriorShift((0.8, 0.2), 0.3, 0.02, 0.7, 0.51, 0.75, explains=True)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +75,15 @@ def test_of_rows_outside_the_source_all_may_be_wrong() -> None:
     assert replace(FOUND, reach=(3.0, 3.0)).interval == (0, 1)
 
 
+@pytest.mark.parametrize(("novelty", "is_outside"), [(0.45, False), (0.55, True)])
+def test_half_of_the_rows_outside_are_most_of_them_by_the_rule(novelty: float, is_outside: bool) -> None:
+    found = replace(
+        FOUND, witnesses=replace(SEEN, novelty=novelty), mostly_outside=TrustRule().mostly_outside, reach=(0.0, 0.0)
+    )
+    assert found.is_outside is is_outside
+    assert found.interval == pytest.approx((0.7 * (1 - novelty) if is_outside else 0.7, 0.7))
+
+
 def test_rows_of_new_classes_bound_the_accuracy_and_the_interval_reaches_down_by_them() -> None:
     """A fifth of the rows, of which .15 are seen."""
     found = replace(FOUND, is_dispersed=True).with_new_classes(NEW)
@@ -96,54 +98,6 @@ def test_an_estimate_that_is_moved_is_known_less_well_by_that() -> None:
     moved = FOUND.moved_to(0.6)
     assert moved.accuracy == 0.6
     assert moved.reach == pytest.approx((0.2, 0.2))
-
-
-@pytest.mark.parametrize(
-    ("changes", "explains"),
-    [
-        ({}, True),
-        ({"distance": 0.09}, False),
-        ({"by_chance": 0.16}, False),
-        ({"weighted_domain_auc": 0.56}, False),
-        ({"domain_auc": 0.54}, False),
-    ],
-)
-def test_other_frequencies_explain_a_shift_that_is_gone_with_them(changes: dict[str, Any], explains: bool) -> None:
-    assert replace(PRIOR, **changes).explains is explains
-
-
-def test_findings_survive_being_written_as_plain_values() -> None:
-    known = replace(FOUND, prior_shift=PRIOR, new_classes=NEW)
-    for findings in (TargetFindings(), TargetFindings(FOUND), TargetFindings(known, CHECK)):
-        assert TargetFindings.from_plain(findings.as_plain()) == findings
-
-
-def test_numbers_are_flat_and_leave_out_what_is_not_known() -> None:
-    assert TargetFindings(replace(FOUND, new_classes=NEW)).numbers()["new_class_share"] == 0.2
-    numbers = TargetFindings(FOUND, CHECK).numbers()
-    assert numbers["estimated_accuracy"] == 0.7
-    assert (numbers["estimated_accuracy_low"], numbers["estimated_accuracy_high"]) == pytest.approx((0.6, 0.8))
-    assert numbers["cluster_agreement"] == 0.7
-    assert numbers["fell_back"] == 1.0
-    assert "before_adaptation" not in numbers
-    assert "mean_confidence" not in numbers
-    assert all(isinstance(value, float) for value in numbers.values())
-    assert TargetFindings().numbers() == {}
-
-
-@pytest.mark.parametrize(
-    ("check", "words"),
-    [
-        (CHECK, "FELL BACK to the source alone"),
-        (AdaptationCheck(0.6, 0.7, 0.2, could_judge=False, fell_back=False), "could not be judged"),
-        (AdaptationCheck(0.8, 0.7, 1.0, could_judge=True, fell_back=False), "no harm"),
-    ],
-)
-def test_verdicts_say_first_whether_adaptation_was_kept(check: AdaptationCheck, words: str) -> None:
-    first, second = TargetFindings(FOUND, check).verdicts()
-    assert words in first
-    assert "70.0%" in second
-    assert "clusters" in second
 
 
 @pytest.mark.parametrize(

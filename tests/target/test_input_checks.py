@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from shiftcal.target.diagnosis import Diagnosis, TargetFindings
+from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.findings import TargetFindings
 from shiftcal.target.input_checks import InputChecks, check_inputs
 
 GENERATOR = np.random.default_rng(0)

@@ -7,7 +7,8 @@ from torch.nn.functional import normalize, one_hot
 
 from shiftcal.target.between_classes import class_centroids
 from shiftcal.target.clusters import UnitRows, fit_clusters
-from shiftcal.target.new_classes import NewRows, find_new_rows, mean_cohesion
+from shiftcal.target.diagnosis import NewClasses
+from shiftcal.target.new_classes import find_new_classes, mean_cohesion
 from shiftcal.target.rule import TrustRule
 
 CLASSES, DIM = 5, 256
@@ -32,7 +33,7 @@ def as_rows(directions: Tensor) -> UnitRows:
 
 def found(
     new: Tensor, *, centres: Tensor = AXES[:CLASSES], moved_to: float = 1.0, known_rows: int = 100
-) -> NewRows | None:
+) -> NewClasses | None:
     """Of a target with 100 rows of each class, moved to a cosine with their centre, and rows of a new one."""
     labels = torch.arange(len(centres)).repeat_interleave(known_rows)
     source = torch.cat([around(centre, known_rows, seed=number) for number, centre in enumerate(centres)])
@@ -41,13 +42,12 @@ def found(
     said = one_hot((target @ centres.T).argmax(dim=-1), len(centres)).float()
     rows, classes = as_rows(source), class_centroids(as_rows(source), labels)
     clusters = fit_clusters(as_rows(target), said)
-    return find_new_rows(rows, labels, classes, as_rows(target), clusters, TrustRule())
+    return find_new_classes(rows, labels, classes, as_rows(target), clusters, TrustRule())
 
 
 def test_rows_of_new_classes_are_found_and_counted() -> None:
     seen = found(torch.cat([around(AXES[10], 60), around(AXES[11], 40)]))
     assert seen is not None
-    assert torch.equal(seen.is_new, torch.arange(600) >= 500)
     assert seen.num_clusters == 2
     assert seen.share == seen.seen_share == pytest.approx(1 / 6)
 
@@ -121,7 +121,7 @@ def test_of_a_class_in_two_parts_neither_is_new() -> None:
         part[50:100] = around(AXES[10], 50, seed=seed)
     source, target = map(as_rows, parts)
     clusters = fit_clusters(target, one_hot(labels, CLASSES).float())
-    assert find_new_rows(source, labels, class_centroids(source, labels), target, clusters, TrustRule()) is None
+    assert find_new_classes(source, labels, class_centroids(source, labels), target, clusters, TrustRule()) is None
 
 
 def test_of_too_few_rows_nothing_is_said() -> None:
@@ -129,7 +129,7 @@ def test_of_too_few_rows_nothing_is_said() -> None:
     source = as_rows(normalize(AXES[labels] + 0.01, dim=-1))
     target = as_rows(around(AXES[10], 40))
     clusters = fit_clusters(target, torch.rand(40, CLASSES, generator=torch.Generator().manual_seed(0)))
-    assert find_new_rows(source, labels, class_centroids(source, labels), target, clusters, TrustRule()) is None
+    assert find_new_classes(source, labels, class_centroids(source, labels), target, clusters, TrustRule()) is None
 
 
 def test_cohesion_is_the_mean_cosine_with_the_others() -> None:

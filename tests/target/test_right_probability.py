@@ -38,7 +38,7 @@ def test_more_of_the_rows_that_are_wrong_more_often_lower_what_is_expected() -> 
 def test_rows_of_new_classes_are_expected_to_be_wrong() -> None:
     calibrated, inputs, chance = drawn(1_000, 0, harm=0.0)
     learned = RightProbability(calibrated, np.random.default_rng(1).random(1_000) < chance, None)
-    prior = PriorShift((), 0.0, 0.0, 0.5, 0.5, 1.0)
+    prior = PriorShift((), 0.0, 0.0, 0.5, 0.5, 1.0, explains=False)
     found = Diagnosis(0.5, 0.9, reach=(0.1, 0.1), prior_shift=prior, new_classes=NewClasses(0.4, 0.3, 1))
     expected = learned.brought_to(found, calibrated, inputs).accuracy
     assert calibrated.mean() > 0.7

@@ -32,3 +32,26 @@ def test_what_the_interval_reaches_below_and_above(circumstance: str, below: flo
 @pytest.mark.parametrize(("novelty", "degree"), [(0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.9, 1.0)])
 def test_held_out_rows_say_less_of_a_target_outside_of_the_source(novelty: float, degree: float) -> None:
     assert RULE.outside_degree(novelty) == pytest.approx(degree)
+
+
+@pytest.mark.parametrize(
+    ("changes", "explains"),
+    [
+        ({}, True),
+        ({"distance": 0.11, "weighted_domain_auc": 0.54}, True),
+        ({"distance": 0.09}, False),
+        ({"by_chance": 0.16}, False),
+        ({"weighted_domain_auc": 0.56}, False),
+        ({"domain_auc": 0.54}, False),
+    ],
+)
+def test_other_frequencies_explain_a_shift_that_is_gone_with_them(changes: dict[str, float], explains: bool) -> None:
+    seen = {"distance": 0.3, "by_chance": 0.02, "domain_auc": 0.7, "weighted_domain_auc": 0.51}
+    assert RULE.prior_explains(**{**seen, **changes}) is explains
+
+
+@pytest.mark.parametrize(
+    ("auc", "share", "degree"), [(0.5, 1.0, 0.0), (0.7, 1.0, 0.4), (0.7, 0.5, 0.8), (0.55, 0.1, 0.5), (0.7, 0.3, 1.0)]
+)
+def test_a_shift_of_a_part_changes_more_of_that_part(auc: float, share: float, degree: float) -> None:
+    assert RULE.shifted_degree(auc, share) == pytest.approx(degree)

@@ -20,8 +20,8 @@ from shiftcal.methods.base import TASK, Update
 from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.target.clusters import common_units, unit_rows
-from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
+from shiftcal.target.findings import AdaptationCheck
 from shiftcal.target.rule import TrustRule
 from shiftcal.training.fallback import check_adaptation, fit_with_fallback, paired_p_value
 from shiftcal.training.fit import fit_model
@@ -158,17 +158,16 @@ def test_clusters_that_are_relied_on_by_half_can_judge(
     reference: FittedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = problem()
-    for reliability, could_judge in ((0.45, False), (0.55, True)):
-        monkeypatch.setattr(TrustRule, "cluster_reliability", lambda self, *_, value=reliability: value)
+    for could_judge in (False, True):
+        monkeypatch.setattr(TrustRule, "forms_clusters", lambda self, purity, value=could_judge: value)
         assert check_adaptation(reference, reference, data).could_judge is could_judge
 
 
-def test_predictions_that_are_made_with_clusters_do_not_confirm_themselves() -> None:
-    """The classifier itself is asked, not what it predicts together with the target's clusters."""
+def test_agreement_is_counted_as_in_the_estimate() -> None:
+    """Whatever clusters have taught the classifier, it is asked by itself."""
     data = problem(noise=1.0)
     adapted, reference = (fit_model(data, recipe(method, epochs=4)) for method in ("drst", "source-only"))
     assert data.target is not None
-    assert adapted.recipe.method.predicts_with_clusters(adapted.network)
     found = check_adaptation(adapted, reference, data)
     features = reference.predict(data.target.inputs, keep_inputs=True).structure.double()
     source = source_split(data.source, adapted.recipe.training)[0]

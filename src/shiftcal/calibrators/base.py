@@ -56,8 +56,6 @@ class CalibrationData:
     before_adaptation: BeforeAdaptation | None = None
     is_held_out: bool = True
     """Whether the held-out rows are such; else rows that were trained on stand for them."""
-    predicts_with_clusters: bool = False
-    """Whether the target's clusters have their say in what the model predicts already."""
 
     def evidence(self, *, with_features: bool = True, as_judged: bool = True) -> ShiftEvidence | None:
         """What is known of the shift, at the temperature of the source; None without a target.

@@ -68,7 +68,7 @@ class TargetScaling(TrustRule, Calibrator):
                 "shifted_share": _scalar(evidence.structure.shifted.share),
             }
             evidence = self._with_ratio(evidence, domains)
-        vote = 0.0 if data.predicts_with_clusters else self.cluster_vote * found.cluster_reliability
+        vote = self.cluster_vote * found.cluster_reliability
         wanted = found.confidence_to_reach
         by_shifted_rows = domains is not None
         scaling = fit_scaling(evidence, wanted, vote, keep_source=self.keep_source, by_shifted_rows=by_shifted_rows)

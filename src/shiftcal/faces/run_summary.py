@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shiftcal.runs.folder import RunFolder
-from shiftcal.target.diagnosis import TargetFindings
+from shiftcal.target.findings import TargetFindings
 
 
 @dataclass(frozen=True)

@@ -221,11 +221,6 @@ class Method(ABC, Generic[NetworkT]):
         """Logits (N, C) that the accuracy on the target is judged by, and features (N, F) of a source reference."""
         return (self.predict(network, inputs).logits,)
 
-    def predicts_with_clusters(self, network: NetworkT) -> bool:
-        """Whether the target's clusters have their say in `predict` already, so that a calibrator gives them none."""
-        del network
-        return False
-
     def before_adaptation(self, network: NetworkT) -> BeforeAdaptation | None:
         """What was known of the classifier before it was trained on pseudo-labels; None where it was not."""
         del network

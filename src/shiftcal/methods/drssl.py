@@ -163,7 +163,3 @@ class DistributionallyRobustSemiSupervised(
         chosen, labels = batch.target_soft_labels.max(dim=-1)
         still_the_same = (chosen > 0) & (labels == probabilities.argmax(dim=-1))
         return torch.where(still_the_same, 0.0, torch.inf)
-
-    def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
-        """The prediction, and features of the reference."""
-        return network.judged(inputs, self.predict(network, inputs).logits)

@@ -9,15 +9,14 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 The paper's own form is `labelling="confidence"`: p is the prediction f of `drl`, and selected rows are source to the
 ratio too; with `ratio_strength=1` and a `class_regularization` above 0. The default is ours: the task is trained at
 R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and where clusters take part in
-it, so does the class confusion of `mcc`, and predictions are made together with clusters and prior correction:
+it, so does the class confusion of `mcc`:
 
-    loss        + confusion_weight trust confusion(target logits / 2.5)
-    prediction  proportional to f_c(x) (q_c(x)^trust b_c)^t(x),   t = max(0, (1 - R) / (1 + R))
+    loss  + confusion_weight trust confusion(target logits / 2.5)
 
 Little confusion is worth something where each cluster of the target is a class, and ruins a classifier where it is
-not: it counts as far as the clusters are trusted. Clusters and correction have no say on inputs that are more like
-the source. How sure predictions may be is not settled here: put the calibrator `target-scaling` behind (the
-composition `adapted`). Selected images are shown in strong views, as those of `cbst` and its kin are.
+not: it counts as far as the clusters are trusted. How sure predictions may be is not settled here: put the calibrator
+`target-scaling` behind (the composition `adapted`). Selected images are shown in strong views, as those of `cbst` and
+its kin are.
 """
 
 from __future__ import annotations
@@ -34,14 +33,13 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import TASK, OptimizerPlan, Outputs, TrainingView, Update
+from shiftcal.methods.base import TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, classify_jointly
 from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, reference_update
-from shiftcal.target.evidence import ObservedRows
 
 # As published for `mcc`.
 _CONFUSION_TEMPERATURE = 2.5
@@ -89,7 +87,7 @@ class DistributionallyRobustSelfTraining(
         # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
         if self.has_label_model:
             batch = self.in_strong_views(batch, network.task.backbone)
-        if not (self.confusion_weight and self.predicts_with_clusters(network)):
+        if not (self.confusion_weight and network.uses_clusters(self.labelling)):
             yield from super().training_step(network, batch)
             return
         assert batch.target_inputs is not None
@@ -109,21 +107,3 @@ class DistributionallyRobustSelfTraining(
         is_source = (~batch.is_pseudo).float()
         of_source = is_source / mean_over_batch(is_source).clamp_min(1 / len(is_source))
         return torch.cat([of_source, of_source.new_ones(len(batch.target_inputs))])
-
-    def predict(self, network: SelfTrainingNetwork, inputs: Tensor) -> Outputs:
-        """As `drl`, together with clusters and prior correction where these take part."""
-        outputs = super().predict(network, inputs)
-        if not self.predicts_with_clusters(network):
-            return outputs
-        ratio = outputs.density_ratio
-        rows = ObservedRows(outputs.logits, 1 / (1 + ratio), network.structure(inputs, outputs.features))
-        weight = ((1 - ratio) / (1 + ratio)).clamp_min(0).unsqueeze(-1)
-        return outputs._replace(logits=network.labels.model.log_scores(rows, weight))
-
-    def predicts_with_clusters(self, network: SelfTrainingNetwork) -> bool:
-        """Where they take part in labelling."""
-        return self.has_label_model and network.uses_clusters(self.labelling)
-
-    def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
-        """The classifier without its clusters, which would confirm themselves, and features of the reference."""
-        return network.judged(inputs, super().predict(network, inputs).logits)

@@ -33,7 +33,7 @@ from shiftcal.core.files import is_temporary, written_whole
 from shiftcal.core.folder_lock import LOCK_FILE
 from shiftcal.data.encoders import Encoder
 from shiftcal.runs.text_files import as_numbers, read_json, read_yaml, reading, write_json, write_text, write_yaml
-from shiftcal.target.diagnosis import TargetFindings
+from shiftcal.target.findings import TargetFindings
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, FORMAT_VERSION
 from shiftcal.training.fitted_model import FittedModel
 

@@ -22,6 +22,7 @@ from shiftcal.functional.temperature import fit_temperature
 from shiftcal.target.diagnosis import PriorShift
 from shiftcal.target.domain_auc import domain_auc
 from shiftcal.target.evidence import ShiftEvidence
+from shiftcal.target.rule import TrustRule
 
 _MOST_ROUNDS = 500
 _SETTLED = 1e-7
@@ -49,7 +50,7 @@ def corrected(probabilities: Tensor, source_frequencies: Tensor, frequencies: Te
     return joint / joint.sum(dim=-1, keepdim=True).clamp_min(1e-300)
 
 
-def find_prior_shift(evidence: ShiftEvidence) -> PriorShift:
+def find_prior_shift(evidence: ShiftEvidence, rule: TrustRule) -> PriorShift:
     """The class frequencies of the target, and how far they explain the shift."""
     labels, num_classes = evidence.source_labels, evidence.num_classes
     counts = labels.bincount(minlength=num_classes).double()
@@ -60,13 +61,17 @@ def find_prior_shift(evidence: ShiftEvidence) -> PriorShift:
     weights = (found / source).clamp(_LEAST_WEIGHT, _LARGEST_WEIGHT)[labels]
     own, _, target = evidence.structure.components
     posterior = corrected(probabilities, source, found)
+    seen = {
+        "distance": float((found - source).abs().sum() / 2),
+        "by_chance": _distance_by_chance(source, len(labels), len(target)),
+        "domain_auc": domain_auc(own, target),
+        "weighted_domain_auc": domain_auc(own, target, weights),
+    }
     return PriorShift(
         frequencies=tuple(found.tolist()),
-        distance=float((found - source).abs().sum() / 2),
-        by_chance=_distance_by_chance(source, len(labels), len(target)),
-        domain_auc=domain_auc(own, target),
-        weighted_domain_auc=domain_auc(own, target, weights),
+        **seen,
         accuracy=float(posterior.gather(-1, evidence.target.predicted.unsqueeze(-1)).mean()),
+        explains=rule.prior_explains(**seen),
     )
 
 

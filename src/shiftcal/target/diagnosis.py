@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from shiftcal.target.input_checks import InputChecks
 
-# Domain AUC of outputs below which the target is called like the source.
+# Of words alone, in `kind_of_shift`: domain AUC of outputs below which the target is called like the source,
 _ALIKE = 0.55
-# Share of rows outside the source's support from which on that is said first of all.
-_MUCH_OUTSIDE = 0.5
-# AUC of the inputs from which on they have shifted, whatever the classifier makes of them.
+# of the inputs from which on they have shifted, whatever the classifier makes of them,
 _MOVED = 0.65
-# Share of rows that have shifted below which a shift is said to be of a part.
+# and share of rows that have shifted below which a shift is said to be of a part.
 _A_PART = 0.8
-# Total variation of class frequencies from which on a shift is said to be of the prior.
-_OTHER_FREQUENCIES = 0.1
 
 
 @dataclass(frozen=True)
@@ -75,12 +69,8 @@ class PriorShift:
     """The same with held-out rows weighted to these frequencies: 0.5 where they explain all of it."""
     accuracy: float
     """To be expected if they do."""
-
-    @property
-    def explains(self) -> bool:
-        """Whether the frequencies have changed, and nothing else."""
-        has_changed = self.distance >= max(_OTHER_FREQUENCIES, 2 * self.by_chance)
-        return has_changed and self.weighted_domain_auc < _ALIKE <= self.domain_auc
+    explains: bool
+    """Whether the frequencies have changed, and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +101,8 @@ class Diagnosis:
     """Whether most rows lie in clusters between classes of the source."""
     is_dispersed: bool = False
     """Whether rows gather around no clusters as those of the source do."""
+    mostly_outside: float = 0.5
+    """Share of rows outside of the source from which on no estimate is bounded."""
     shifted_share: float = 1.0
     """Of the target's rows, the share that is not as on the source."""
     prior_shift: PriorShift | None = None
@@ -167,7 +159,7 @@ class Diagnosis:
     @property
     def is_outside(self) -> bool:
         """Whether so much of the target lies outside of the source that intervals must say so."""
-        return self.outside_share >= _MUCH_OUTSIDE or (self.inputs is not None and bool(self.inputs.findings))
+        return self.outside_share >= self.mostly_outside or (self.inputs is not None and bool(self.inputs.findings))
 
     @property
     def outside_share(self) -> float:
@@ -197,7 +189,7 @@ class Diagnosis:
 
     def kind_of_shift(self) -> str:
         """none, prior, part, covariate, new classes or outside, in words of the verdict."""
-        if self.outside_share >= _MUCH_OUTSIDE:
+        if self.outside_share >= self.mostly_outside:
             return "outside"
         if self.new_classes is not None:
             return "new classes"
@@ -305,98 +297,3 @@ class Diagnosis:
             f"It rests on the target's own clusters ({seen.cluster_agreement:.1%}), on a second model "
             f"({seen.second_model_agreement:.1%}) and on confidence ({seen.calibrated_confidence:.1%}). {unseen}"
         )
-
-
-@dataclass(frozen=True)
-class AdaptationCheck:
-    """Whether an adapted classifier was kept, by how often it and one of the source alone agree with clusters."""
-
-    adapted_agreement: float
-    source_agreement: float
-    p_value: float
-    """Of the paired test that the adapted classifier agrees no less often."""
-    could_judge: bool
-    """Whether the classes form clusters that can be believed, and enough of them are found on the target."""
-    fell_back: bool
-
-    def verdict(self) -> str:
-        """In words, whether adapting to the target was worth it."""
-        compared = (
-            f"the adapted classifier agrees with the target's own clusters on {self.adapted_agreement:.1%} of its "
-            f"rows, one trained on the source alone on {self.source_agreement:.1%} (paired test, p = "
-            f"{self.p_value:.2g})"
-        )
-        if self.fell_back:
-            return f"FELL BACK to the source alone: {compared}. Adapting has done harm, it seems."
-        if not self.could_judge:
-            return (
-                "Whether adapting did good or harm could not be judged: the classes form no clear clusters, or most "
-                "of them are absent from the target. Compare with a model of the source alone before you rely on it."
-            )
-        return f"{compared[0].upper()}{compared[1:]}: adapting has done no harm, it seems."
-
-
-@dataclass(frozen=True)
-class TargetFindings:
-    """All that was found of a target: what to expect there, and whether adapting to it was kept."""
-
-    diagnosis: Diagnosis | None = None
-    adaptation: AdaptationCheck | None = None
-
-    @property
-    def fell_back(self) -> bool:
-        """Whether a classifier of the source alone stands in for the adapted one."""
-        return self.adaptation is not None and self.adaptation.fell_back
-
-    def verdicts(self) -> tuple[str, ...]:
-        """Sentences for users, the most important first."""
-        parts = (self.adaptation, self.diagnosis)
-        return tuple(part.verdict() for part in parts if part is not None)
-
-    def as_plain(self) -> dict[str, Any]:
-        """Nested plain values, from which `from_plain` makes the same."""
-        return asdict(self)
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> TargetFindings:
-        """What `as_plain` was called on."""
-        diagnosis, adaptation = plain.get("diagnosis"), plain.get("adaptation")
-        return cls(
-            None if diagnosis is None else _diagnosis_from_plain(diagnosis),
-            None if adaptation is None else AdaptationCheck(**adaptation),
-        )
-
-    def numbers(self) -> dict[str, float]:
-        """Flat, by the names that tables of results have; what is None is left out."""
-        found: dict[str, float | None] = {}
-        if self.diagnosis is not None:
-            values = asdict(self.diagnosis)
-            found["estimated_accuracy"] = values.pop("accuracy")
-            if self.diagnosis.interval is not None:
-                found["estimated_accuracy_low"], found["estimated_accuracy_high"] = self.diagnosis.interval
-            new = values.pop("new_classes")
-            found["new_class_share"] = None if new is None else new["share"]
-            prior = values.pop("prior_shift")
-            found["prior_distance"] = None if prior is None else prior["distance"]
-            # The metrics of the run have the mean confidence after scaling.
-            for name in ("mean_confidence", "has_held_out", "reach", "inputs", "looked_at"):
-                values.pop(name)
-            found |= values.pop("witnesses") or {}
-            found |= values
-        if self.adaptation is not None:
-            found |= asdict(self.adaptation)
-        return {name: float(value) for name, value in found.items() if value is not None}
-
-
-def _diagnosis_from_plain(plain: Mapping[str, Any]) -> Diagnosis:
-    seen, prior, inputs, reach, new = (
-        plain.get(name) for name in ("witnesses", "prior_shift", "inputs", "reach", "new_classes")
-    )
-    parts = {
-        "new_classes": None if new is None else NewClasses(**new),
-        "reach": None if reach is None else tuple(reach),
-        "inputs": None if inputs is None else InputChecks.from_plain(inputs),
-        "witnesses": None if seen is None else Witnesses(**seen),
-        "prior_shift": None if prior is None else PriorShift(**{**prior, "frequencies": tuple(prior["frequencies"])}),
-    }
-    return Diagnosis(**{**plain, **parts})

@@ -20,7 +20,6 @@ that has moved, and nothing is said.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -29,6 +28,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from shiftcal.target.clusters import Clusters, UnitRows, fit_clusters
+from shiftcal.target.diagnosis import NewClasses
 from shiftcal.target.dispersion import similarity_to_others
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.sampling import sampled_rows
@@ -43,26 +43,9 @@ _FEWEST_ROWS = 5
 _UPPER_QUARTILE = 0.75
 
 
-@dataclass(frozen=True)
-class NewRows:
-    """Rows of a target that are seen to be of new classes."""
-
-    is_new: Tensor
-    """(N,)"""
-    num_clusters: int
-    """That these gather into."""
-    share: float
-    """Of all rows, with those of new classes that are too much like known ones to be seen."""
-
-    @property
-    def seen_share(self) -> float:
-        """Of all rows, those that are seen."""
-        return float(self.is_new.double().mean())
-
-
-def find_new_rows(
+def find_new_classes(
     source: UnitRows, labels: Tensor, classes: Tensor, target: UnitRows, target_clusters: Clusters, rule: TrustRule
-) -> NewRows | None:
+) -> NewClasses | None:
     """Rows in clusters that are far from all classes and as dense as these; None where there are too few.
 
     Args:
@@ -100,7 +83,7 @@ def find_new_rows(
     if power < rule.least_new_class_power:
         return None
     share = min(seen / power, _UPPER_QUARTILE)
-    return NewRows(is_new[of_target.own], _num_apart(of_target.centroids[is_new], farthest), share)
+    return NewClasses(share, seen, _num_apart(of_target.centroids[is_new], farthest))
 
 
 def _num_apart(centroids: Tensor, farthest: float) -> int:

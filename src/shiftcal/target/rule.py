@@ -57,7 +57,21 @@ class TrustRule:
         at_least=2,
         at_most=1_000_000_000,
     )
-
+    # Below it an AUC of so few rows says nothing.
+    least_shifted_share: float = option(
+        0.2, "of the target, that what the shift changes is said to come from", above=0, at_most=1
+    )
+    # Halves, as above, and targets with other class frequencies drawn from the same domains.
+    prior_distance: float = option(
+        0.1, "total variation of class frequencies from which on they have changed", above=0, at_most=1
+    )
+    alike_auc: float = option(
+        0.55, "of a domain classifier, below which two sets of rows are alike", at_least=0.5, at_most=1
+    )
+    # Synthetic targets of noise and of moved clusters.
+    mostly_outside: float = option(
+        0.5, "share of rows outside the source from which on no estimate is bounded", above=0, at_most=1
+    )
     # Synthetic clusters on their way from class to class: a third of it.
     least_margin: float = option(
         0.5, "of a target's cluster between the two nearest classes, below which it is of neither", above=0, at_most=1
@@ -118,6 +132,17 @@ class TrustRule:
         """
         below = self.below_error * error + self.below_change * change + self.below_unclustered * unclustered
         return below, self.above_error * error + self.above_deviation * deviation
+
+    def prior_explains(
+        self, *, distance: float, by_chance: float, domain_auc: float, weighted_domain_auc: float
+    ) -> bool:
+        """Whether class frequencies have changed, and nothing else: see `PriorShift`."""
+        has_changed = distance >= max(self.prior_distance, 2 * by_chance)
+        return has_changed and weighted_domain_auc < self.alike_auc <= domain_auc
+
+    def shifted_degree(self, domain_auc: float, shifted_share: float) -> float:
+        """How far a shift changes what the classifier says of the rows that have shifted, from 0 to 1."""
+        return min((2 * domain_auc - 1) / max(shifted_share, self.least_shifted_share), 1.0)
 
     def outside_degree(self, novelty: float) -> float:
         """How far a target of this novelty is outside of what held-out rows can speak for, from 0 to 1."""

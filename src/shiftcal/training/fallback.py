@@ -28,9 +28,9 @@ from shiftcal.core.processes import is_main_process
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.methods.base import Method
 from shiftcal.target.clusters import common_units, fit_clusters, unit_rows
-from shiftcal.target.diagnosis import AdaptationCheck
 from shiftcal.target.estimators.cluster_agreement import agrees_with_clusters
 from shiftcal.target.estimators.combined import chance_corrected_purity
+from shiftcal.target.findings import AdaptationCheck
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.sampling import sampled_rows
 from shiftcal.training.checkpoint import WAITING
@@ -41,7 +41,6 @@ from shiftcal.training.recipe import Recipe
 from shiftcal.training.trainer import EpochRecord, Watch
 
 _REFERENCE = "source-only"
-_LEAST_RELIABILITY = 0.5
 # Of giving up a classifier that agrees with the clusters as often as the reference.
 _ERROR_RATE = 0.05
 # Share of the classes, by their effective number, that the reference must find for a word in favour of adapting.
@@ -105,10 +104,7 @@ def _better(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem)
 
 
 def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: ShiftProblem) -> AdaptationCheck:
-    """Which of the two the target's clusters speak for.
-
-    An adapted classifier is asked without the clusters that may have their say in its predictions.
-    """
+    """Which of the two the target's clusters speak for."""
     assert problem.target is not None
     rule = TrustRule()
     source = sampled_domain(source_split(problem.source, reference.recipe.training)[0])
@@ -123,7 +119,7 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
     source_clusters = fit_clusters(source_rows, torch.softmax(on_source.logits.double(), dim=-1))
     purity = chance_corrected_purity(source_rows, source_clusters, labels)
     p_value = paired_p_value(*agrees)
-    forms_clusters = rule.cluster_reliability(purity) >= _LEAST_RELIABILITY
+    forms_clusters = rule.forms_clusters(purity)
     fell_back = forms_clusters and p_value < _ERROR_RATE
     present = effective_number(on_target.logits.argmax(dim=-1)) / effective_number(labels)
     return AdaptationCheck(

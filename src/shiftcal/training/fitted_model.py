@@ -28,7 +28,8 @@ from shiftcal.functional.predictive import probabilities_of
 from shiftcal.methods.base import Outputs
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone, without_pretrained
 from shiftcal.methods.networks.classifiers import Blueprint
-from shiftcal.target.diagnosis import Diagnosis, TargetFindings
+from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.findings import TargetFindings
 from shiftcal.target.performance import Estimate
 from shiftcal.target.prediction_sets import Conformity, conformity
 from shiftcal.target.sampling import sampled_rows
@@ -157,7 +158,6 @@ class FittedModel:
             None if self.held_out.judged is None else self._judged_outputs(given),
             num_classes=len(self.classes),
             before_adaptation=self.recipe.method.before_adaptation(self.network),
-            predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
         )
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
@@ -240,7 +240,6 @@ class FittedModel:
             training_labels=labels,
             judged=judged,
             before_adaptation=self.recipe.method.before_adaptation(self.network),
-            predicts_with_clusters=self.recipe.method.predicts_with_clusters(self.network),
         )
 
     def _calibrated_outputs(self, outputs: Outputs) -> Outputs:

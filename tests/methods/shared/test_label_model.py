@@ -33,17 +33,15 @@ def evidence() -> ShiftEvidence:
 
 
 def test_the_scores_by_hand() -> None:
-    """log f + w (trust log q + log b)."""
+    """log f + 0.3 trust log q + log b."""
     clusters = Clusters(torch.ones(()), torch.zeros(2), torch.eye(2))
     scaling = ConfidenceScaling(clusters, *torch.tensor([0.0, 0.7, 0.0]))
     correction = torch.tensor([0.3, -0.2])
     observed = ObservedRows(torch.tensor([[2.0, 1.0]]), torch.ones(1), torch.tensor([[1.0, 0.5]]))
     f = (torch.tensor([[2.0, 1.0]]) * torch.exp(torch.tensor(-0.7))).log_softmax(-1)
     q = clusters.log_posteriors(torch.tensor([[1.0, 0.5]]))
-    for weight in (1.0, 0.5, 0.0):
-        expected = f + weight * (0.6 * q + correction)
-        found = LabelModel(scaling, torch.tensor(0.6), correction).log_scores(observed, weight)
-        torch.testing.assert_close(found, expected)
+    found = LabelModel(scaling, torch.tensor(0.6), correction).log_scores(observed)
+    torch.testing.assert_close(found, f + 0.3 * 0.6 * q + correction)
     without = LabelModel(scaling, torch.tensor(0.0), correction).log_scores(observed)
     torch.testing.assert_close(without, f + correction)
 

@@ -17,8 +17,8 @@ from shiftcal.core.array_reading import ArrayFile, open_own_file, write_own_file
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.faces.calibration.fitted_calibration import Calibrated, FittedCalibration
 from shiftcal.methods.base import Outputs
-from shiftcal.target.diagnosis import TargetFindings
 from shiftcal.target.feature_map import FeatureMap
+from shiftcal.target.findings import TargetFindings
 from shiftcal.target.input_checks import InputReference
 from shiftcal.target.prediction_sets import STEPS, Conformity
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from shiftcal.core.options import option
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.methods.base import TrainingView
+from shiftcal.methods.base import Outputs, TrainingView
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainOutputs
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
 from shiftcal.methods.shared.label_model import LabelBuffers, fit_label_model
@@ -54,10 +54,6 @@ class SelfTrainingNetwork(ClassifierWithRatio):
     ) -> ObservedRows:
         """Rows of a batch in the robust form, given what the networks say of them or of views of them."""
         return ObservedRows(robust(logits, log_ratio), torch.sigmoid(-log_ratio), self.structure(inputs, features))
-
-    def judged(self, inputs: Tensor, logits: Tensor) -> tuple[Tensor, ...]:
-        """Logits, and features of the reference where there is one: what the accuracy is judged by."""
-        return (logits,) if self.reference is None else (logits, self.reference(inputs)[1])
 
     def uses_clusters(self, labelling: Labelling) -> bool:
         """Whether clusters take part in labelling; with "auto" unless the network learns what is clustered."""
@@ -225,6 +221,14 @@ class TargetAwareLabelling(GrowingRounds):
 
         def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
             """Theorem 1 in its inference form."""
+
+        def predict(self, network: SelfTrainingNetwork, inputs: Tensor) -> Outputs:
+            """The robust form."""
+
+    def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
+        """The prediction, and features of the reference where there is one."""
+        logits = self.predict(network, inputs).logits
+        return (logits,) if network.reference is None else (logits, network.reference(inputs)[1])
 
     def before_adaptation(self, network: SelfTrainingNetwork) -> BeforeAdaptation | None:
         """As it was found before the first pseudo-labels."""

@@ -63,11 +63,9 @@ from shiftcal.target.estimators.confidence_optimal_transport import ConfidenceOp
 from shiftcal.target.estimators.importance_weighted_calibration import ImportanceWeightedCalibration
 from shiftcal.target.estimators.second_model_agreement import SecondModelAgreement
 from shiftcal.target.evidence import BeforeAdaptation, ShiftEvidence, mean_confidence
-from shiftcal.target.new_classes import NewRows, find_new_rows
+from shiftcal.target.new_classes import find_new_classes
 from shiftcal.target.rule import TrustRule
 
-# Of what has shifted, in d: of fewer rows an AUC says nothing.
-_LEAST_SHARE = 0.2
 # Of one row: an accuracy of 0 or 1 on some rows is not exact.
 _LEAST_VARIANCE = 0.01
 
@@ -82,26 +80,24 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
         """The same with all that it rests on, and what speaks against it."""
-        found, new = self._with_doubts(evidence, self.of_known_classes(evidence)), self.new_rows(evidence)
-        if new is None:
-            return found
-        return found.with_new_classes(NewClasses(new.share, new.seen_share, new.num_clusters))
+        found, new = self._with_doubts(evidence, self.of_known_classes(evidence)), self.new_classes(evidence)
+        return found if new is None else found.with_new_classes(new)
 
-    def new_rows(self, evidence: ShiftEvidence) -> NewRows | None:
+    def new_classes(self, evidence: ShiftEvidence) -> NewClasses | None:
         """Rows of the target that are of none of the source's classes; None where none are seen."""
         if not evidence.has_features or not self.forms_clusters(source_purity(evidence)):
             return None
         structure, labels = evidence.structure, evidence.source_labels
         classes = class_centroids(structure.source_rows, labels)
         target = structure.target_rows
-        return find_new_rows(structure.source_rows, labels, classes, target, evidence.target_clusters, self)
+        return find_new_classes(structure.source_rows, labels, classes, target, evidence.target_clusters, self)
 
     def of_known_classes(self, evidence: ShiftEvidence) -> Diagnosis:
         """The estimate for a target that is taken to have the source's classes and no others, in their clusters."""
         before = evidence.before_adaptation
         if before is not None:
             return self._adapted(evidence, before)
-        prior = find_prior_shift(evidence)
+        prior = find_prior_shift(evidence, self)
         found = replace(self.concluded(evidence, self.witnesses(evidence)), prior_shift=prior)
         return replace(found, accuracy=prior.accuracy) if prior.explains else found
 
@@ -161,11 +157,11 @@ class Combined(TrustRule, AccuracyEstimator):
         assert seen.second_model_agreement is not None
         by_held_out = (1 - outside) * seen.importance_weighted_calibration + outside * seen.second_model_agreement
         by_structure = statistics.median(seen.estimates())
-        changed = 0.0 if seen.domain_auc is None else 2 * seen.domain_auc - 1
+        auc = 0.5 if seen.domain_auc is None else seen.domain_auc
         if seen.cluster_agreement is None:
             assert seen.optimal_transport is not None
-            by_held_out += changed * (seen.optimal_transport - by_held_out)
-        of_shifted = min(changed / max(evidence.structure.shifted.share, _LEAST_SHARE), 1.0)
+            by_held_out += (2 * auc - 1) * (seen.optimal_transport - by_held_out)
+        of_shifted = self.shifted_degree(auc, evidence.structure.shifted.share)
         by_structure += of_shifted * (statistics.median(seen.beyond_confidence()) - by_structure)
         return self._diagnosis(evidence, seen, by_structure, by_held_out)
 
@@ -188,6 +184,7 @@ class Combined(TrustRule, AccuracyEstimator):
             mean_confidence=mean_confidence(evidence.target.logits),
             reach=reach,
             cluster_reliability=reliability,
+            mostly_outside=self.mostly_outside,
             shifted_share=shifted_share,
         )
         return self._noted(found, seen)
@@ -198,7 +195,7 @@ class Combined(TrustRule, AccuracyEstimator):
         by_structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
         found = self._diagnosis(evidence, replace(seen, domain_auc=before.domain_auc), by_structure, confidence)
         if before.prior_explains:
-            prior = find_prior_shift(evidence)
+            prior = find_prior_shift(evidence, self)
             found = replace(found, accuracy=prior.accuracy, prior_shift=prior)
         in_doubt = 1.0 if evidence.target.reference_features is None else 1 - found.cluster_reliability
         expected = found.accuracy + in_doubt * (before.accuracy - found.accuracy) / 2
