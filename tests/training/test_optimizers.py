@@ -1,11 +1,9 @@
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 
 from shiftcal.methods.base import OptimizerPlan, Schedule
-from shiftcal.training.optimizers import StepSizes, build_optimizer, schedule_factor, take_step
+from shiftcal.training.optimizers import StepSizes, build_optimizer, schedule_factor
 
 
 @pytest.mark.parametrize(
@@ -53,24 +51,3 @@ def test_a_gradient_of_rounding_size_is_not_blown_up_to_a_step() -> None:
     parameter.grad = torch.full((1,), 1e-9)
     optimizer.step()
     assert abs(float(parameter.detach())) < 0.1 / 100
-
-
-def test_a_step_of_adamw_is_that_of_torch_to_the_last_bit() -> None:
-    """Also for weights that get their first gradient late, or now and then; and the state is one that torch takes."""
-    torch.manual_seed(0)
-    first = [torch.randn(5, 3), torch.randn(3), torch.randn(2)]
-    results = []
-    for step in (take_step, lambda optimizer: optimizer.step()):
-        weights = [nn.Parameter(values.clone()) for values in first]
-        groups: list[dict[str, Any]] = [{"params": weights[:1]}, {"params": weights[1:], "lr": 0.2}]
-        optimizer = build_optimizer(OptimizerPlan(groups, "adamw", 0.1, 0.01, "constant"))
-        generator = torch.Generator().manual_seed(1)
-        for number in range(6):
-            for weight in weights:
-                weight.grad = torch.randn(weight.shape, generator=generator)
-            weights[2].grad = weights[2].grad if number in (3, 5) else None
-            step(optimizer)
-            if number == 4:
-                optimizer.load_state_dict(optimizer.state_dict())
-        results.append(weights)
-    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

@@ -28,41 +28,6 @@ def build_optimizer(plan: OptimizerPlan, *, fused: bool = True) -> torch.optim.O
     )
 
 
-@torch.no_grad()
-def take_step(optimizer: torch.optim.Optimizer) -> None:
-    """`optimizer.step()`; of fused AdamW the update alone: what torch does around it takes longer than a small layer.
-
-    It is the same operation on the same values, so that results are the same to the last bit.
-    """
-    groups = [[weight for weight in group["params"] if weight.grad is not None] for group in optimizer.param_groups]
-    weights = [weight for group in groups for weight in group]
-    is_fused = isinstance(optimizer, torch.optim.AdamW) and optimizer.defaults["fused"]
-    # Torch's own makes the moments at first, and takes types apart.
-    has_moments = all(weight in optimizer.state for weight in weights)
-    if not is_fused or not has_moments or len({weight.dtype for weight in weights}) != 1:
-        optimizer.step()
-        return
-    for options, group in zip(optimizer.param_groups, groups, strict=True):
-        moments = [optimizer.state[weight] for weight in group]
-        steps = [of_weight["step"] for of_weight in moments]
-        torch._foreach_add_(steps, 1)
-        torch._fused_adamw_(
-            group,
-            [weight.grad for weight in group],
-            [of_weight["exp_avg"] for of_weight in moments],
-            [of_weight["exp_avg_sq"] for of_weight in moments],
-            [],
-            steps,
-            lr=options["lr"],
-            beta1=options["betas"][0],
-            beta2=options["betas"][1],
-            weight_decay=options["weight_decay"],
-            eps=options["eps"],
-            amsgrad=False,
-            maximize=False,
-        )
-
-
 class StepSizes:
     """Lets the step sizes of an optimiser fall over the whole training, counted in steps.
 

@@ -36,7 +36,7 @@ from shiftcal.training.fabric import (
 )
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
-from shiftcal.training.optimizers import StepSizes, build_optimizer, take_step
+from shiftcal.training.optimizers import StepSizes, build_optimizer
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.sharding import (
     clip_gradients,
@@ -296,11 +296,11 @@ class Trainer:
         parameters = self._parameters[name]
         for parameter in self._all_parameters:
             parameter.grad = None
-        torch.autograd.backward(loss)
+        self.fabric.backward(loss)
         self._stopping |= average_gradients(self.fabric, parameters, flag=self._interruption.requested)
         if self.options.gradient_clip is not None:
             clip_gradients(parameters, self.options.gradient_clip)
-        take_step(self.optimizers[name])
+        self.optimizers[name].step()
 
     def _check_weights(self) -> None:
         """A step logs its loss before its update: what the last update of an epoch did shows in the weights only."""
