@@ -28,7 +28,7 @@ from shiftcal.core.options import option
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.estimators.importance_weighted_accuracy import importance_weights
 from shiftcal.target.evidence import ShiftEvidence
-from shiftcal.target.row_order import stratified_folds
+from shiftcal.target.row_order import content_order, stratified_folds
 from shiftcal.target.sampling import sampled_rows
 
 # Trees look at columns one at a time, so that they are given as they are; of more than these, components.
@@ -118,8 +118,11 @@ def _boosting(num_classes: int) -> HistGradientBoostingClassifier:
 
 def _out_of_fold(trees: HistGradientBoostingClassifier, rows: _Floats, labels: _Integers, said: _Integers) -> _Floats:
     """Probabilities (N,) of the classes that were said."""
-    # Rows of the most frequent class, and others, are in each fold: there is always something to learn.
-    folds = stratified_folds(rows, (labels == np.bincount(labels).argmax()).astype(np.int64), _NUM_FOLDS, seed=0)
+    # Rows of a most frequent class, and others, are in each fold: there is always something to learn. Of several such
+    # classes, that of the first row by content: numbers of classes mean nothing.
+    counts, ordered = np.bincount(labels), labels[content_order(rows)]
+    frequent = ordered[counts[ordered] == counts.max()][0]
+    folds = stratified_folds(rows, (labels == frequent).astype(np.int64), _NUM_FOLDS, seed=0)
     found = np.empty(len(rows))
     for number in range(_NUM_FOLDS):
         held = folds == number
