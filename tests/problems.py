@@ -57,7 +57,8 @@ def estimate_coarsely(patch: pytest.MonkeyPatch) -> None:
         lambda _, **options: RandomForestClassifier(4, **options),
     )
     patch.setattr("shiftcal.target.domain_classifier._INVERSE_PENALTIES", (0.1,))
-    for module in ("domain_auc", "domain_classifier", "estimators.second_model_agreement"):
+    own = ("estimators.label_probability", "estimators.second_model_agreement")
+    for module in ("domain_auc", "domain_classifier", *own):
         patch.setattr(f"shiftcal.target.{module}._NUM_FOLDS", 2)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,6 +26,7 @@ HERE = Path(__file__).parent
 MIDPOINTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 SLOPES = (10.0, 20.0)
 NOVELTY_SLOPES = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+LABEL_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STRUCTURE = [
     *("calibrated_confidence", "thresholded_confidence", "optimal_transport", "second_model_agreement"),
     "cluster_agreement",
@@ -51,7 +53,9 @@ MOSTLY_BETWEEN = TrustRule().mostly_between
 MISSED_BELOW = 0.06
 MISSED_ABOVE = 0.03
 # The error hardly depends on the constants near the best ones: of all within this share of the least error, those
-# that ask most of clusters before they are believed, and then those that give up held-out rows most slowly.
+# that ask most of clusters before they are believed, and then those that give up held-out rows most slowly. These are
+# settled without label probability, which tables alone have: what it gains there says nothing of clusters elsewhere.
+# Its share is the one of the least error beside them.
 INDIFFERENCE = 0.02
 
 
@@ -67,27 +71,42 @@ def weights_of(table: pd.DataFrame) -> np.ndarray:
     )
 
 
-def estimates(table: pd.DataFrame, midpoint: float, slope: float, novelty_slope: float) -> np.ndarray:
-    """As `shiftcal.target.estimators.combined`, for all rows."""
-    outside = (novelty_slope * table["novelty"]).clip(0, 1)
+class Constants(NamedTuple):
+    """Of the estimate, as `TrustRule` has them."""
+
+    purity_midpoint: float
+    purity_slope: float
+    novelty_slope: float
+    label_share: float
+
+
+def held_out_part(table: pd.DataFrame, constants: Constants) -> pd.Series:
+    """What held-out rows say; labels have a share where they were asked."""
+    outside = (constants.novelty_slope * table["novelty"]).clip(0, 1)
     support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
-    reliability = 1 / (1 + np.exp(-slope * (table["cluster_purity"] - midpoint)))
+    return support + constants.label_share * (table["label_probability"] - support).fillna(0.0)
+
+
+def reliability_of(table: pd.DataFrame, constants: Constants) -> pd.Series:
+    """Of clusters."""
+    return 1 / (1 + np.exp(-constants.purity_slope * (table["cluster_purity"] - constants.purity_midpoint)))
+
+
+def estimates(table: pd.DataFrame, constants: Constants) -> np.ndarray:
+    """As `shiftcal.target.estimators.combined`, for all rows."""
+    reliability = reliability_of(table, constants)
     shifted = ((2 * table["domain_auc"].fillna(0.5) - 1) / table["shifted_share"].clip(LEAST_SHARE)).clip(0, 1)
     structure = (1 - shifted) * table[STRUCTURE].median(axis=1) + shifted * table[BEYOND_CONFIDENCE].median(axis=1)
-    return np.asarray(reliability * structure + (1 - reliability) * support)
+    return np.asarray(reliability * structure + (1 - reliability) * held_out_part(table, constants))
 
 
-def terms(table: pd.DataFrame, found: np.ndarray, constants: tuple[float, float, float]) -> tuple[np.ndarray, ...]:
+def terms(table: pd.DataFrame, found: np.ndarray, constants: Constants) -> tuple[np.ndarray, ...]:
     """What intervals reach below (N, 3) and above (N, 2) is a weighted sum of, as `TrustRule.reach`."""
-    midpoint, slope, novelty_slope = constants
-    outside = (novelty_slope * table["novelty"]).clip(0, 1)
-    support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
-    reliability = 1 / (1 + np.exp(-slope * (table["cluster_purity"] - midpoint)))
     of_a_row = np.sqrt((found * (1 - found)).clip(LEAST_VARIANCE))
     error = of_a_row * np.sqrt(1 / table["num_target"] + 1 / table["num_held_out"])
     change = np.abs(found - table["held_out_accuracy"])
-    unclustered = (1 - reliability) * table["shifted_share"] * of_a_row
-    deviation = table[STRUCTURE].assign(support=support).std(axis=1, ddof=0)
+    unclustered = (1 - reliability_of(table, constants)) * table["shifted_share"] * of_a_row
+    deviation = table[STRUCTURE].assign(held_out=held_out_part(table, constants)).std(axis=1, ddof=0)
     return np.column_stack([error, change, unclustered]), np.column_stack([error, deviation])
 
 
@@ -131,14 +150,17 @@ def main() -> None:
     """Fit, judge, record."""
     table = pd.read_csv(HERE / "witnesses.csv")
     weights, truth, groups = weights_of(table), table["accuracy"].to_numpy(), table["group"].to_numpy()
-    grid = list(itertools.product(MIDPOINTS, SLOPES, NOVELTY_SLOPES))
-    every = np.array([estimates(table, *constants) for constants in grid])
+    grid = [Constants(*values) for values in itertools.product(MIDPOINTS, SLOPES, NOVELTY_SLOPES, LABEL_SHARES)]
+    every = np.array([estimates(table, constants) for constants in grid])
     errors = np.abs(every - truth)
 
     def best(rows: np.ndarray) -> int:
         mean = (errors[:, rows] * weights[rows]).sum(axis=1)
-        good = np.flatnonzero(mean <= (1 + INDIFFERENCE) * mean.min())
-        return int(min(good, key=lambda number: (-grid[number][0], grid[number][2], mean[number])))
+        plain = [number for number, constants in enumerate(grid) if constants.label_share == 0]
+        good = [number for number in plain if mean[number] <= (1 + INDIFFERENCE) * mean[plain].min()]
+        first = grid[min(good, key=lambda number: (-grid[number][0], grid[number][2], mean[number]))]
+        shares = [number for number, constants in enumerate(grid) if constants[:3] == first[:3]]
+        return min(shares, key=lambda number: mean[number])
 
     def reach(rows: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the terms of both sides, fitted to these rows."""

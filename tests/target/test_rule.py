@@ -21,7 +21,7 @@ def test_where_clusters_of_the_target_lie_is_asked_if_those_of_the_source_count_
 
 @pytest.mark.parametrize(
     ("circumstance", "below", "above"),
-    [("error", 0.147, 0.067), ("change", 0.042, 0.0), ("unclustered", 0.031, 0.0), ("deviation", 0.0, 0.098)],
+    [("error", 0.148, 0.109), ("change", 0.041, 0.0), ("unclustered", 0.030, 0.0), ("deviation", 0.0, 0.053)],
 )
 def test_what_the_interval_reaches_below_and_above(circumstance: str, below: float, above: float) -> None:
     """As fitted; each of the circumstances alone."""

@@ -29,6 +29,8 @@ class Witnesses:
     """Of clusters of the source, corrected for chance."""
     importance_weighted_calibration: float | None = None
     second_model_agreement: float | None = None
+    label_probability: float | None = None
+    """None also where clusters decide, or inputs have more columns than it was measured with."""
     thresholded_confidence: float | None = None
     optimal_transport: float | None = None
     between_classes: float = 0.0

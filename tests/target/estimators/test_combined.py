@@ -24,16 +24,21 @@ def test_accuracy_under_shift_is_found_and_the_interval_holds_it(make_rows: Make
     assert found.cluster_reliability > 0.9
 
 
-def test_it_is_what_its_module_says_of_its_witnesses(make_rows: Make, make_evidence: Make) -> None:
+@pytest.mark.parametrize(("label_probability", "share"), [(0.2, 0.3), (None, 0.0)])
+def test_it_is_what_its_module_says_of_its_witnesses(
+    make_rows: Make, make_evidence: Make, label_probability: float | None, share: float
+) -> None:
     target, _ = make_rows(400, wrong=0.3, least_margin=4, seed=2)
     evidence = make_evidence(target)
-    rule = Combined(purity_midpoint=0.9, purity_slope=2.0, novelty_slope=4.0)
+    rule = Combined(purity_midpoint=0.9, purity_slope=2.0, novelty_slope=4.0, label_share=0.3)
     seen = rule.witnesses(evidence)
     seen = replace(seen, novelty=0.1, cluster_purity=0.7, importance_weighted_calibration=0.9, domain_auc=0.7)
+    seen = replace(seen, label_probability=label_probability)
     found = rule.concluded(evidence, seen)
     outside, reliability = 0.4, 1 / (1 + 2.718281828459045**0.4)
     assert seen.second_model_agreement is not None
     support = (1 - outside) * 0.9 + outside * seen.second_model_agreement
+    support = (1 - share) * support + share * (label_probability or 0.0)
     changed = min(0.4 / max(evidence.structure.shifted.share, 0.2), 1.0)
     structure = statistics.median(seen.estimates())
     structure += changed * (statistics.median(seen.beyond_confidence()) - structure)
@@ -46,11 +51,11 @@ def test_it_is_what_its_module_says_of_its_witnesses(make_rows: Make, make_evide
 def test_it_grows_with_each_witness(make_rows: Make, make_evidence: Make) -> None:
     target, _ = make_rows(400, wrong=0.3, least_margin=4, seed=2)
     evidence, rule = make_evidence(target), Combined(purity_midpoint=0.9, purity_slope=2.0)
-    seen = replace(rule.witnesses(evidence), novelty=0.05)
+    seen = replace(rule.witnesses(evidence), novelty=0.05, label_probability=0.8)
     plain = rule.concluded(evidence, seen).accuracy
     for name in (
         *("calibrated_confidence", "thresholded_confidence", "optimal_transport", "cluster_agreement"),
-        *("second_model_agreement", "importance_weighted_calibration"),
+        *("second_model_agreement", "importance_weighted_calibration", "label_probability"),
     ):
         for value in (0.0, 1.0):
             found = rule.concluded(evidence, replace(seen, **{name: value})).accuracy
@@ -89,6 +94,32 @@ def test_without_clusters_in_the_source_held_out_rows_decide(make_rows: Make, ma
     found = Combined().diagnose(make_evidence(target, source=source))
     assert found.cluster_reliability < 0.2
     assert "held-out source rows" in found.verdict()
+
+
+def test_labels_are_learned_where_clusters_do_not_decide_and_columns_are_few(
+    make_rows: Make, make_evidence: Make
+) -> None:
+    def asked(spread: float, num_columns: int = 8, before: BeforeAdaptation | None = None) -> bool:
+        def wider(rows: Any) -> Any:
+            return replace(rows, features=torch.nn.functional.pad(rows.features, (0, num_columns - 8)))
+
+        source, labels = make_rows(200, spread=spread)
+        evidence = make_evidence(wider(make_rows(200, spread=spread, seed=2)[0]), source=(wider(source), labels))
+        seen = Combined().of_known_classes(replace(evidence, before_adaptation=before)).witnesses
+        assert seen is not None
+        return seen.label_probability is not None
+
+    assert asked(500.0)
+    assert asked(500.0, 120)
+    assert not asked(500.0, 121)
+    assert not asked(500.0, before=BeforeAdaptation(0.9, 0.6))
+    assert not asked(0.5)
+
+
+def test_the_share_of_labels_is_as_fitted(make_rows: Make, make_evidence: Make) -> None:
+    evidence, rule = make_evidence(make_rows(100, seed=2)[0]), Combined()
+    seen = replace(rule.witnesses(evidence), novelty=0.0, cluster_purity=-9.0, importance_weighted_calibration=0.9)
+    assert rule.concluded(evidence, replace(seen, label_probability=0.5)).accuracy == pytest.approx(0.6)
 
 
 def test_an_unsure_classifier_is_not_held_down_to_its_confidence(make_rows: Make, make_evidence: Make) -> None:

@@ -12,6 +12,7 @@ from shiftcal.target.estimators.confidence_optimal_transport import ConfidenceOp
 from shiftcal.target.estimators.difference_of_confidences import DifferenceOfConfidences
 from shiftcal.target.estimators.importance_weighted_accuracy import ImportanceWeightedAccuracy
 from shiftcal.target.estimators.importance_weighted_calibration import ImportanceWeightedCalibration
+from shiftcal.target.estimators.label_probability import LabelProbability
 from shiftcal.target.estimators.mean_confidence import MeanConfidence
 from shiftcal.target.estimators.second_model_agreement import SecondModelAgreement
 
@@ -24,6 +25,7 @@ ESTIMATORS: dict[str, type[AccuracyEstimator]] = {
     "difference-of-confidences": DifferenceOfConfidences,
     "importance-weighted-accuracy": ImportanceWeightedAccuracy,
     "importance-weighted-calibration": ImportanceWeightedCalibration,
+    "label-probability": LabelProbability,
     "mean-confidence": MeanConfidence,
     "second-model-agreement": SecondModelAgreement,
 }

@@ -3,7 +3,8 @@
     estimate     = g by_structure + (1 - g) by_held_out,      g = sigmoid( slope (purity - midpoint) )
     by_structure = (1 - d) median of cluster agreement, second-model agreement, COT, ATC and calibrated confidence
                    + d median of the first three,             d = min(1, (2 AUC - 1) / max(shifted share, 0.2))
-    by_held_out  = (1 - n) importance-weighted calibration + n second-model agreement,    n = min(1, slope novelty)
+    by_held_out  = (1 - l) ( (1 - n) importance-weighted calibration + n second-model agreement )
+                   + l label probability,                     n = min(1, slope novelty), l a constant
 
 (COT: confidence optimal transport, ATC: average thresholded confidence.)
 
@@ -15,6 +16,9 @@
   structure, and by_held_out goes over to COT by 2 AUC - 1.
 - Novelty: the share of target rows outside of anything that the source has (`shiftcal.target.novelty`). Inside,
   held-out rows that are weighted to be like the target say what a confidence means there; outside they can't.
+- Label probability: what labels of source rows, learned by boosted trees from columns as they are, say of the
+  predictions. It is asked where clusters decide less than nine tenths and inputs have at most 120 columns, which is
+  where it was measured; else l is 0.
 
 - Between classes: the share of target rows in clusters that have moved from one class of the source towards another
   (`shiftcal.target.between_classes`). Dispersion: how much less the target's rows gather around their clusters than
@@ -27,7 +31,7 @@ reaches further down by their share.
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
 
-The estimate grows with each of those that it is made from. Its three constants and the five of the interval are
+The estimate grows with each of those that it is made from. Its four constants and the five of the interval are
 fitted to tasks with known answers, and judged with whole data sets left out (benchmarks/accuracy_estimates). The
 interval holds the truth on 90 % of left-out tasks. Too much is expected more often than too little, and for other
 reasons, so that it reaches, with e the standard error of the accuracy a and constants of `TrustRule`,
@@ -61,11 +65,14 @@ from shiftcal.target.estimators.calibrated_confidence import CalibratedConfidenc
 from shiftcal.target.estimators.cluster_agreement import agreement_estimate
 from shiftcal.target.estimators.confidence_optimal_transport import ConfidenceOptimalTransport
 from shiftcal.target.estimators.importance_weighted_calibration import ImportanceWeightedCalibration
+from shiftcal.target.estimators.label_probability import LabelProbability
 from shiftcal.target.estimators.second_model_agreement import SecondModelAgreement
 from shiftcal.target.evidence import BeforeAdaptation, ShiftEvidence, mean_confidence
 from shiftcal.target.new_classes import find_new_classes
 from shiftcal.target.rule import TrustRule
 
+# Reliability of clusters from which on held-out rows have too little weight for trees to be learned from them.
+_CLUSTERS_DECIDE = 0.9
 # Of one row: an accuracy of 0 or 1 on some rows is not exact.
 _LEAST_VARIANCE = 0.01
 
@@ -103,8 +110,9 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """What the estimate is made from."""
+        first = self._first_witnesses(evidence)
         return replace(
-            self._first_witnesses(evidence),
+            first,
             novelty=evidence.structure.novelty if evidence.has_features else 0.0,
             domain_auc=domain_auc_of_outputs(
                 evidence.held_out.logits,
@@ -114,9 +122,16 @@ class Combined(TrustRule, AccuracyEstimator):
             ),
             importance_weighted_calibration=ImportanceWeightedCalibration().estimate(evidence),
             second_model_agreement=SecondModelAgreement().estimate(evidence),
+            label_probability=self._label_probability(evidence, first.cluster_purity),
             thresholded_confidence=AverageThresholdedConfidence().estimate(evidence),
             optimal_transport=ConfidenceOptimalTransport(most_rows=500).estimate(evidence),
         )
+
+    def _label_probability(self, evidence: ShiftEvidence, purity: float | None) -> float | None:
+        is_asked = purity is not None and self.cluster_reliability(purity) <= _CLUSTERS_DECIDE
+        if not is_asked or not LabelProbability.sees_columns(evidence):
+            return None
+        return LabelProbability().of_enough(evidence)
 
     def _first_witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """Those that an adapted classifier is judged by too."""
@@ -156,6 +171,8 @@ class Combined(TrustRule, AccuracyEstimator):
         assert seen.importance_weighted_calibration is not None
         assert seen.second_model_agreement is not None
         by_held_out = (1 - outside) * seen.importance_weighted_calibration + outside * seen.second_model_agreement
+        if seen.label_probability is not None:
+            by_held_out += self.label_share * (seen.label_probability - by_held_out)
         by_structure = statistics.median(seen.estimates())
         auc = 0.5 if seen.domain_auc is None else seen.domain_auc
         if seen.cluster_agreement is None:
