@@ -121,7 +121,7 @@ def pictures(path: Path) -> Iterator[Shift]:
 
 
 def measure(shift: Shift) -> Iterator[dict[str, Any]]:
-    """A network as it is, calibrated and adapted in several ways; a linear model as it is and with ShiftCalibrator."""
+    """A network as it is, calibrated, and adapted; a linear model as it is and with ShiftCalibrator."""
     inputs, target = shift.source.astype(np.float32), shift.target.astype(np.float32)
     fitted, held_out = train_test_split(np.arange(len(inputs)), test_size=0.2, random_state=0)
     linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
