@@ -15,9 +15,10 @@ from shiftcal.methods.networks.classifiers import Classifier
 from shiftcal.methods.source_only import SourceOnly
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.moving_average import moving_average
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
-from shiftcal.training.trainer import Predict, _moving_average
+from shiftcal.training.trainer import Predict
 
 pytestmark = pytest.mark.usefixtures("quick_estimate")
 
@@ -199,7 +200,7 @@ def test_moving_average_is_what_predicts(features: ShiftProblem) -> None:
 
 def test_moving_average_is_short_at_first_and_copies_what_has_no_average() -> None:
     network = torch.nn.BatchNorm1d(1)
-    average = _moving_average(network, 0.3)
+    average = moving_average(network, 0.3)
     assert average is not None
     expected = 0.0
     for step, share in enumerate([1, 1 - 2 / 11, 1 - 3 / 12, 1 - 0.3, 1 - 0.3]):

@@ -38,7 +38,8 @@ from shiftcal.training.fabric import launched_fabric
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel, sampled_domain, source_split
 from shiftcal.training.recipe import Recipe
-from shiftcal.training.trainer import EpochRecord, Watch
+from shiftcal.training.trainer import Watch
+from shiftcal.training.training_progress import EpochRecord
 
 _REFERENCE = "source-only"
 # Of giving up a classifier that agrees with the clusters as often as the reference.

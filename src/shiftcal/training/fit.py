@@ -28,7 +28,8 @@ from shiftcal.training.fabric import launched_fabric, own_random_state, synchron
 from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, plain_model, source_split
 from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.recipe import Recipe, decisive
-from shiftcal.training.trainer import EpochRecord, Predict, Trainer, Watch
+from shiftcal.training.trainer import Predict, Trainer, Watch
+from shiftcal.training.training_progress import EpochRecord
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -40,7 +40,7 @@ from shiftcal.training.held_out import HeldOut, held_out_rows
 from shiftcal.training.inference import observe_rows, predict_batches, predict_inputs
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.recipe import Recipe
-from shiftcal.training.trainer import EpochRecord
+from shiftcal.training.training_progress import EpochRecord
 
 
 class Predicted(NamedTuple):

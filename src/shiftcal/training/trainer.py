@@ -7,23 +7,20 @@ and keeps everything that a resumed run needs to end up exactly where an uninter
 from __future__ import annotations
 
 import copy
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel
 
 from shiftcal.core.errors import InvalidInputError, TrainingInterrupted
 from shiftcal.core.progress import progress_bar
 from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch, PseudoLabelRounds
+from shiftcal.data.pseudo_label_rounds import LabelsOfEpoch
 from shiftcal.data.randomness import derived_seeds
 from shiftcal.methods.base import Method, Outputs, TrainingView
 from shiftcal.methods.networks.backbones import Backbone
@@ -36,6 +33,7 @@ from shiftcal.training.fabric import (
 )
 from shiftcal.training.inference import observe_rows, predict_inputs
 from shiftcal.training.interruption import Interruption
+from shiftcal.training.moving_average import moving_average
 from shiftcal.training.optimizers import StepSizes, build_optimizer
 from shiftcal.training.options import TrainingOptions
 from shiftcal.training.sharding import (
@@ -48,36 +46,16 @@ from shiftcal.training.sharding import (
     whole,
     whole_copy,
 )
-from shiftcal.training.step_log import StepLog, divergence
+from shiftcal.training.step_log import divergence
+from shiftcal.training.training_progress import EpochRecord, Progress
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-EpochRecord = dict[str, float]
 Validate = Callable[[Outputs], Mapping[str, float]]
 SaveState = Callable[[dict[str, Any]], None]
 Predict = Callable[[Inputs], Outputs]
 Watch = Callable[[int, Predict], None]
-
-# Of a run of thousands of epochs, so many rounds of pseudo-labels are enough for any figure.
-_MOST_ROUNDS = 100
-
-
-@dataclass
-class Progress:
-    """Where training stands; with the networks and optimisers, all of its state."""
-
-    epoch: int = 0
-    step: int = 0
-    """Next step within the epoch."""
-    log: StepLog = field(default_factory=StepLog)
-    """Of the steps of this epoch."""
-    history: list[EpochRecord] = field(default_factory=list)
-    pseudo_labels: PseudoLabels | None = None
-    pseudo_label_rounds: PseudoLabelRounds | None = None
-    """Those of all epochs so far; None if there were none."""
-    accepted: LabelsOfEpoch | None = None
-    """What the steps of this epoch took as labelled, where the method chooses batch by batch."""
 
 
 class Trainer:
@@ -102,7 +80,7 @@ class Trainer:
         self.num_epochs = options.resolved_epochs(len(problem.source))
         self.num_steps = options.steps_per_epoch(len(problem.source))
         self.network = fabric.to_device(network)
-        self.average = _moving_average(self.network, method.ema_decay)
+        self.average = moving_average(self.network, method.ema_decay)
         self._whole_form = self._shard() if options.strategy == "fsdp" and fabric.world_size > 1 else None
         plans = method.optimizers(self.network)
         self.optimizers = {
@@ -117,7 +95,8 @@ class Trainer:
         }
         total_steps = self.num_epochs * self.num_steps
         self.step_sizes = {name: StepSizes(plans[name], self.optimizers[name], total_steps) for name in plans}
-        self.progress = Progress()
+        num_target_rows = 0 if problem.target is None else len(problem.target)
+        self.progress = Progress(self.num_epochs, len(problem.source.classes), num_target_rows)
         self._interruption = Interruption(enabled=False)
         self._stopping = False
         self._seeds: list[int] = []
@@ -284,8 +263,8 @@ class Trainer:
                 break
             self._apply(update.optimizer, update.loss)
             logged |= update.logged
-            if update.accepted is not None and self._records_rounds:
-                self._accepted_so_far().note(*update.accepted)
+            if update.accepted is not None:
+                self.progress.note_accepted(update.accepted)
         for step_sizes in self.step_sizes.values():
             step_sizes.step()
         if self.average is not None:
@@ -312,46 +291,14 @@ class Trainer:
         chosen = self.method.choose_pseudo_labels(self.predictor, view)
         if chosen is None or len(chosen) == 0:
             return None
-        if self._records_rounds:
-            self._add_round(chosen, _mean_confidence(chosen, view))
+        self.progress.note_round(chosen, lambda: view.target_outputs.logits)
         return chosen
 
-    def _add_round(self, chosen: PseudoLabels, confidence: float) -> None:
-        progress, target = self.progress, self.problem.target
-        assert target is not None
-        rounds = progress.pseudo_label_rounds
-        if rounds is None:
-            rounds = PseudoLabelRounds.none_yet(len(target), len(self.problem.source.classes))
-        progress.pseudo_label_rounds = rounds.with_round(progress.epoch + 1, chosen, confidence)
-
-    @property
-    def _records_rounds(self) -> bool:
-        """Whether this epoch is among those, evenly spread, of which pseudo-labels are kept for diagnostics."""
-        every = math.ceil(self.num_epochs / _MOST_ROUNDS)
-        return (self.num_epochs - 1 - self.progress.epoch) % every == 0
-
-    def _accepted_so_far(self) -> LabelsOfEpoch:
-        assert self.problem.target is not None
-        if self.progress.accepted is None:
-            self.progress.accepted = LabelsOfEpoch.none_yet(len(self.problem.target))
-        return self.progress.accepted
-
     def _close_epoch(self, seconds: float) -> EpochRecord:
-        progress = self.progress
-        record: EpochRecord = {"epoch": progress.epoch + 1}
-        record |= progress.log.means
-        if progress.accepted is not None:
-            own = progress.accepted
-            accepted = LabelsOfEpoch(*of_surest_process(self.fabric, own.labels, own.confidence))
-            if len(accepted.chosen) > 0:
-                self._add_round(accepted.chosen, accepted.mean_confidence)
-        if progress.pseudo_label_rounds is not None:
-            record |= progress.pseudo_label_rounds.record(progress.epoch + 1, len(self.problem.source.classes))
-        record["seconds"] = round(seconds, 3)
-        progress.history.append(record)
-        progress.epoch, progress.step, progress.log = progress.epoch + 1, 0, StepLog()
-        progress.accepted = None
-        return record
+        accepted = self.progress.accepted
+        if accepted is not None:
+            accepted = LabelsOfEpoch(*of_surest_process(self.fabric, accepted.labels, accepted.confidence))
+        return self.progress.close_epoch(seconds, accepted)
 
     def _bar(self) -> Any:
         return progress_bar(
@@ -364,20 +311,12 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything that `restore` needs, as plain values and tensors; all processes must call it together."""
-        progress, pseudo, rounds = self.progress, self.progress.pseudo_labels, self.progress.pseudo_label_rounds
         self._read_log()
         return {
             "network": whole(self.network.state_dict()),
             "average": None if self.average is None else whole(self.average.state_dict()),
             "optimizers": {name: whole(optimizer.state_dict()) for name, optimizer in self.optimizers.items()},
-            "epoch": progress.epoch,
-            "step": progress.step,
-            "totals": dict(progress.log.totals),
-            "num_logged": dict(progress.log.counts),
-            "history": [dict(record) for record in progress.history],
-            "pseudo_labels": None if pseudo is None else _as_tensors(pseudo),
-            "pseudo_label_rounds": None if rounds is None else rounds.as_tensors(),
-            "accepted": None if progress.accepted is None else dict(vars(progress.accepted)),
+            **self.progress.as_plain(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -388,51 +327,4 @@ class Trainer:
         for name, optimizer in self.optimizers.items():
             load_whole_moments(optimizer, state["optimizers"][name])
             self.step_sizes[name].move_to(state["epoch"] * self.num_steps + state["step"])
-        pseudo, rounds, accepted = (state[name] for name in ("pseudo_labels", "pseudo_label_rounds", "accepted"))
-        self.progress = Progress(
-            epoch=state["epoch"],
-            step=state["step"],
-            log=StepLog(dict(state["totals"]), dict(state["num_logged"])),
-            history=[dict(record) for record in state["history"]],
-            pseudo_labels=None if pseudo is None else _from_tensors(pseudo),
-            pseudo_label_rounds=None if rounds is None else PseudoLabelRounds.from_tensors(rounds),
-            accepted=None if accepted is None else LabelsOfEpoch(**accepted),
-        )
-
-
-def _moving_average(network: nn.Module, decay: float) -> AveragedModel | None:
-    if decay == 0:
-        return None
-
-    @torch.no_grad()
-    def update(kept: Sequence[Tensor], given: Sequence[Tensor], num_averaged: Tensor | int) -> None:
-        # A short average at first: with 0.999 from the start, the weights of the first step would still be a third
-        # of the average after a thousand steps.
-        count = int(num_averaged)
-        share = 1 - min(decay, (1 + count) / (10 + count))
-        # They come by device and type.
-        if kept[0].is_floating_point():
-            torch._foreach_lerp_(list(kept), list(given), share)
-        else:  # there is no average of counters and class numbers
-            torch._foreach_copy_(list(kept), list(given))
-
-    return AveragedModel(network, multi_avg_fn=update, use_buffers=True)
-
-
-def _mean_confidence(chosen: PseudoLabels, view: TrainingView) -> float:
-    if chosen.confidence is not None:
-        return chosen.confidence
-    probabilities = torch.softmax(view.target_outputs.logits.double(), dim=-1).numpy()
-    return float(np.mean(probabilities[chosen.rows, chosen.labels]))
-
-
-def _as_tensors(pseudo: PseudoLabels) -> dict[str, Tensor]:
-    arrays = {"rows": pseudo.rows, "labels": pseudo.labels, "soft_labels": pseudo.soft_labels}
-    return {name: torch.from_numpy(array) for name, array in arrays.items() if array is not None}
-
-
-def _from_tensors(tensors: Mapping[str, Tensor]) -> PseudoLabels:
-    soft_labels = tensors.get("soft_labels")
-    return PseudoLabels(
-        tensors["rows"].numpy(), tensors["labels"].numpy(), None if soft_labels is None else soft_labels.numpy()
-    )
+        self.progress = self.progress.restored(state)

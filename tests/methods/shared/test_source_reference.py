@@ -21,7 +21,7 @@ from shiftcal.methods.shared.source_reference import REFERENCE
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel, load_model
 from shiftcal.training.recipe import Recipe
-from shiftcal.training.trainer import EpochRecord
+from shiftcal.training.training_progress import EpochRecord
 
 pytestmark = pytest.mark.usefixtures("coarse_estimate")
 STATISTICS = InputStatistics(torch.zeros(1), torch.ones(1))
