@@ -21,7 +21,8 @@ from shiftcal.data.specs import load_domain
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.fallback import check_adaptation
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.saved_model import load_model
 
 REFERENCE = "source-only"
 NOT_ADAPTING = (REFERENCE, "drl", "asg")

@@ -10,8 +10,9 @@ from shiftcal.calibrators import CALIBRATORS
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model, save_model
 
 pytestmark = pytest.mark.parametrize("name", CALIBRATORS)
 
@@ -42,7 +43,7 @@ def test_it_calibrates_and_survives_saving(
     logits = model.predict(features.source.inputs).logits
     assert logits.shape == (len(features.source), 3)
     assert torch.isfinite(logits).all()
-    model.save(tmp_path / "model.pt")
+    save_model(model, tmp_path / "model.pt")
     assert torch.equal(load_model(tmp_path / "model.pt").predict(features.source.inputs).logits, logits)
 
 

@@ -17,6 +17,7 @@ from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
 from shiftcal.training.optimizers import build_optimizer
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import save_model
 
 pytestmark = pytest.mark.usefixtures("quick_estimate")
 
@@ -99,7 +100,7 @@ def test_it_can_start_from_a_run_and_self_training_from_it(features: ShiftProble
         training = {"epochs": 2, "batch_size": 16, "initial_run": initial_run}
         model = fit_model(features, Recipe.from_names(method, method_options=options, training=training))
         (tmp_path / method).mkdir()
-        model.save(tmp_path / method / "checkpoint.pt")
+        save_model(model, tmp_path / method / "checkpoint.pt")
         return model.network
 
     source_only = fitted("source-only", {}, None)

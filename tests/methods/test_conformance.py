@@ -18,8 +18,9 @@ from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.methods import METHODS
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model, save_model
 
 # One method after the other: its tests share what is trained.
 pytestmark = pytest.mark.parametrize("name", METHODS, scope="module")
@@ -111,7 +112,7 @@ def test_it_trains_on_features_and_survives_saving(
     assert [record["epoch"] for record in model.history] == [1, 2]
     assert model.diagnosis is not None
     assert 0 < model.diagnosis.accuracy <= 1
-    model.save(tmp_path / "model.pt")
+    save_model(model, tmp_path / "model.pt")
     loaded = load_model(tmp_path / "model.pt", backbone=own_backbone)
     assert (loaded.classes, loaded.findings) == (model.classes, model.findings)
     assert torch.equal(loaded.predict(problem.source.inputs).logits, outputs.logits)

@@ -11,8 +11,8 @@ from shiftcal.methods.fixmatch import FixMatch
 from shiftcal.methods.flexmatch import CurriculumClassifier, FlexMatch
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import load_model
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model, save_model
 
 pytestmark = pytest.mark.usefixtures("quick_estimate")
 
@@ -54,7 +54,7 @@ def test_the_memory_has_the_size_of_the_target_and_is_kept_with_the_model(
 ) -> None:
     how = Recipe.from_names("flexmatch", training={"epochs": 3, "batch_size": 16})
     model = fit_model(features, how)
-    model.save(tmp_path / "model.pt")
+    save_model(model, tmp_path / "model.pt")
     loaded = load_model(tmp_path / "model.pt")
     assert isinstance(model.network, CurriculumClassifier)
     assert isinstance(loaded.network, CurriculumClassifier)

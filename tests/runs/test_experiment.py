@@ -18,7 +18,7 @@ from shiftcal.runs.experiment import read_contents, report_run, run_experiment
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.predictions import load_predictions
 from shiftcal.runs.run_data import load_data, load_domain_for
-from shiftcal.training.fitted_model import load_model
+from shiftcal.training.saved_model import load_model
 
 pytestmark = pytest.mark.usefixtures("quick_estimate")
 

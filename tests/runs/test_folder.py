@@ -18,8 +18,9 @@ from shiftcal.runs import folder as run_folder
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.checkpoint import FORMAT_VERSION
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model
 
 
 @pytest.fixture(scope="module")

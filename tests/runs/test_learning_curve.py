@@ -15,7 +15,7 @@ from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.learning_curve import CURVE_METRICS, LearningCurve
 from shiftcal.runs.predictions import load_predictions
 from shiftcal.training.checkpoint import load_checkpoint
-from shiftcal.training.fitted_model import load_model
+from shiftcal.training.saved_model import load_model
 
 pytestmark = pytest.mark.usefixtures("quick_estimate")
 

@@ -17,9 +17,9 @@ from shiftcal.data.feature_store import ExtractedInputs, StoredInputs, stored_si
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.methods.base import Outputs
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import load_model
 from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model, save_model
 from shiftcal.training.trainer import Predict
 
 pytestmark = pytest.mark.usefixtures("coarse_estimate")
@@ -223,7 +223,7 @@ def test_the_network_of_an_onnx_file(onnx_file: Path, images: ShiftProblem, tmp_
     assert torch.allclose(frozen.stored(images.source.inputs).fetch(rows(3)), expected, atol=1e-6)
     model = fit_model(images, recipe)
     assert model.network.task.backbone.feature_dim == 8  # type: ignore[union-attr]
-    model.save(tmp_path / "checkpoint.pt")
+    save_model(model, tmp_path / "checkpoint.pt")
     onnx_file.unlink()
     loaded = load_model(tmp_path / "checkpoint.pt")
     assert_equal_outputs(loaded.predict(images.source.inputs), model.predict(images.source.inputs))

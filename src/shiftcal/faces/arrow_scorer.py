@@ -26,7 +26,8 @@ from shiftcal.runs.evaluation import predict_domain
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.prediction_tables import prediction_columns
 from shiftcal.runs.predictions import Predictions
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.saved_model import load_model
 
 
 def arrow_scorer(run: str | Path, *, features: str = "features") -> ArrowScorer:

@@ -32,8 +32,9 @@ from shiftcal.data.weights import row_weights
 from shiftcal.runs.folder import RunFolder
 from shiftcal.target.performance import Estimate
 from shiftcal.training.fallback import fit_with_fallback
-from shiftcal.training.fitted_model import FittedModel, Predicted, load_model
+from shiftcal.training.fitted_model import FittedModel, Predicted
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model
 
 
 class AdaptiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from shiftcal.runs.evaluation import predict_domain
 from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.prediction_tables import export_predictions
 from shiftcal.runs.run_data import load_domain_for
-from shiftcal.training.fitted_model import load_model
+from shiftcal.training.saved_model import load_model
 
 
 def predict_file(run: Path, table: TableColumns, data: Path | str, out: Path, *, download: bool = False) -> int:

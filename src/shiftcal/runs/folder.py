@@ -36,6 +36,7 @@ from shiftcal.runs.text_files import as_numbers, read_json, read_yaml, reading, 
 from shiftcal.target.findings import TargetFindings
 from shiftcal.training.checkpoint import CHECKPOINT_FILE, FORMAT_VERSION
 from shiftcal.training.fitted_model import FittedModel
+from shiftcal.training.saved_model import save_model
 
 _RECORDED_PACKAGES = ("shiftcal", "torch", "lightning-fabric", "numpy", "scikit-learn", "timm", "torchvision")
 
@@ -178,7 +179,7 @@ class RunFolder:
             }
         )
         self.write_history(model.history)
-        model.save(self.checkpoint)
+        save_model(model, self.checkpoint)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """The configuration as `shiftcal run` takes it."""

@@ -38,6 +38,7 @@ from shiftcal.training.fabric import launched_fabric
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel, sampled_domain, source_split
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import save_model
 from shiftcal.training.trainer import Watch
 from shiftcal.training.training_progress import EpochRecord
 
@@ -72,7 +73,7 @@ def fit_with_fallback(
             beside = reference_checkpoint(checkpoint)
             if is_main_process():
                 # An interruption from now on costs nothing of what is done.
-                model.save(checkpoint, training=WAITING)
+                save_model(model, checkpoint, training=WAITING)
         reference = fit_model(problem, _reference_recipe(recipe), checkpoint=beside, resume=resume)
     return _better(model, reference, problem)
 

@@ -23,11 +23,12 @@ from shiftcal.methods.networks.backbones import InputStatistics, build_backbone,
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.metrics import accuracy, negative_log_likelihood
 from shiftcal.target.clusters import ordinary_for_constant
-from shiftcal.training.checkpoint import CHECKPOINT_FILE, WAITING, load_checkpoint, save_checkpoint
+from shiftcal.training.checkpoint import CHECKPOINT_FILE, WAITING, load_checkpoint
 from shiftcal.training.fabric import launched_fabric, own_random_state, synchronized_batch_norm
-from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, plain_model, source_split
+from shiftcal.training.fitted_model import FittedModel, check_held_out, source_split
 from shiftcal.training.frozen_backbone import FrozenBackbone
 from shiftcal.training.recipe import Recipe, decisive
+from shiftcal.training.saved_model import load_model, save_model
 from shiftcal.training.trainer import Predict, Trainer, Watch
 from shiftcal.training.training_progress import EpochRecord
 
@@ -108,7 +109,7 @@ def fit_model(
         def save(state: dict[str, Any]) -> None:
             model = snapshot()
             if checkpoint is not None and is_main_process():
-                save_checkpoint({"model": plain_model(model), "training": state}, checkpoint)
+                save_model(model, checkpoint, training=state)
 
         def report_epoch(history: list[EpochRecord]) -> None:
             if is_main_process():

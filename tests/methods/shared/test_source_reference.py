@@ -19,8 +19,9 @@ from shiftcal.methods.networks.classifiers import Blueprint, Classifier
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
 from shiftcal.methods.shared.source_reference import REFERENCE
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel, load_model
+from shiftcal.training.fitted_model import FittedModel
 from shiftcal.training.recipe import Recipe
+from shiftcal.training.saved_model import load_model, save_model
 from shiftcal.training.training_progress import EpochRecord
 
 pytestmark = pytest.mark.usefixtures("coarse_estimate")
@@ -92,7 +93,7 @@ def test_a_calibrator_is_fitted_to_a_loaded_model_as_after_training(
     """The reference stays with the model: `compare` puts calibrators behind models that were saved."""
     assert isinstance(adapted.network, SelfTrainingNetwork)
     assert adapted.network.reference is not None
-    adapted.save(tmp_path / "model.pt")
+    save_model(adapted, tmp_path / "model.pt")
     loaded = load_model(tmp_path / "model.pt")
     again = loaded.with_calibrator("target-scaling", images)
     assert again.findings == adapted.findings

@@ -113,7 +113,7 @@ def evaluate_command(arguments: argparse.Namespace) -> Answer:
     from shiftcal.runs.evaluation import evaluate, precision_by_round, predict_domain
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.run_data import load_domain_for
-    from shiftcal.training.fitted_model import load_model
+    from shiftcal.training.saved_model import load_model
 
     model = load_model(RunFolder(arguments.run_folder).checkpoint)
     domain = load_domain_for(model, arguments.data, table=table_columns(arguments), download=arguments.download)
@@ -273,7 +273,7 @@ def estimate_command(arguments: argparse.Namespace) -> Answer:
     from shiftcal.faces.calibration.file_calibration import fit_files
     from shiftcal.runs.folder import RunFolder
     from shiftcal.runs.run_data import load_domain_for
-    from shiftcal.training.fitted_model import load_model
+    from shiftcal.training.saved_model import load_model
 
     by_run = arguments.run_folder is not None and arguments.data is not None
     by_tables = arguments.source is not None and arguments.target is not None

@@ -30,7 +30,8 @@ from shiftcal.runs.life_cycle import begin_run, carry_out_run, check_same_conten
 from shiftcal.runs.reporting import ComparisonTable
 from shiftcal.runs.run_data import LoadedData, load_data
 from shiftcal.training.fit import fit_model
-from shiftcal.training.fitted_model import FittedModel, check_held_out, load_model, source_split
+from shiftcal.training.fitted_model import FittedModel, check_held_out, source_split
+from shiftcal.training.saved_model import load_model
 
 # A cell is done again where its machine is lost, whose locks the storage that it shared keeps for a minute or two.
 _SECONDS_FOR_LOST_MACHINES = 180.0

@@ -24,7 +24,7 @@ from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, v
 from shiftcal.runs.run_data import load_domain_for
 from shiftcal.runs.tasks import parse_tasks
 from shiftcal.target.sampling import sampled_rows
-from shiftcal.training.fitted_model import load_model
+from shiftcal.training.saved_model import load_model
 
 _NUM_EXPLAINED = 200
 _NUM_SHOWN = 6

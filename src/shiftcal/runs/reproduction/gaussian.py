@@ -19,7 +19,7 @@ from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.reporting.figures.drawing import new_figure, plain, shown
 from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, mean_of, values_of
 from shiftcal.runs.tasks import parse_tasks
-from shiftcal.training.fitted_model import load_model
+from shiftcal.training.saved_model import load_model
 
 _METHODS = "source-only,importance-weighting,rba,drl,calibrated"
 _AXIS = np.linspace(-4.0, 4.0, 17)
