@@ -2,8 +2,12 @@
 
 import importlib
 import importlib.util
+import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,46 @@ def test_names(name: str, at_a_time: int | None, engine: Engine) -> None:
 def test_unknown_names(name: str) -> None:
     with pytest.raises(InvalidInputError, match="'local', 'ray' or 'ray:ADDRESS'"):
         find_engine(name)
+
+
+IN_TWO_PROCESSES = """
+import os, sys, time
+from pathlib import Path
+from shiftcal.runs.engines import LocalProcesses
+
+def work(folder):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(100)
+
+if __name__ == "__main__":
+    list(LocalProcesses(2).results(work, sys.argv[1:] * 3))
+"""
+
+
+def test_processes_end_with_the_one_that_they_work_for(tmp_path: Path) -> None:
+    """They went on for the rest of their part, with no one to take it."""
+    (tmp_path / "command.py").write_text(IN_TWO_PROCESSES)
+    (tmp_path / "begun").mkdir()
+    command = subprocess.Popen([sys.executable, tmp_path / "command.py", tmp_path / "begun"], cwd=tmp_path)
+    wait_until(lambda: len(list((tmp_path / "begun").iterdir())) == 2)
+    command.kill()
+    command.wait()
+    wait_until(lambda: not any(is_running(int(path.name)) for path in (tmp_path / "begun").iterdir()))
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.timeout(600)  # starting a cluster takes most of the time

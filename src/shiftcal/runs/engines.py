@@ -7,17 +7,22 @@ where a process or a machine is lost.
 from __future__ import annotations
 
 import importlib
+import itertools
 import logging
 import multiprocessing
 import os
+import signal
 import socket
+import threading
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import active_children, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,21 +74,46 @@ class LocalProcesses(Engine):
         # Spawned, not forked: torch's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
         threads = max(1, torch.get_num_threads() // self.num_processes)
+        others = set(active_children())
         with ProcessPoolExecutor(
-            self.num_processes, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
+            self.num_processes, mp_context=context, initializer=_begin_worker, initargs=(threads,)
         ) as pool:
-            futures = [pool.submit(function, part) for part in parts]
+            waiting, under_way = iter(parts), set[Future[Result]]()
             try:
-                for future in as_completed(futures):
-                    yield future.result()
+                while True:
+                    # No more than there are processes: what lies ready for one would be begun after an interruption.
+                    for part in itertools.islice(waiting, self.num_processes - len(under_way)):
+                        under_way.add(pool.submit(function, part))
+                    if not under_way:
+                        return
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
             except BrokenProcessPool as error:
                 raise ProcessLostError(
                     "a process that did a part of the work was killed, perhaps for want of memory. What is done is "
                     "kept: the same command goes on; fewer --jobs need less memory."
                 ) from error
             except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
+                # A signal may have come to this process alone. Trainings save what they have.
+                for process in set(active_children()) - others:
+                    process.terminate()
                 raise
+
+
+def _begin_worker(num_threads: int) -> None:
+    """What a process of a pool does first; it ends with the one that it works for, however that ends."""
+    torch.set_num_threads(num_threads)
+    employer = parent_process()
+    assert employer is not None
+
+    def follow() -> None:
+        employer.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_SECONDS_TO_STOP)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 @dataclass(frozen=True)
