@@ -54,7 +54,6 @@ class DistributionallyRobustSelfTraining(
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
-
     confusion_weight: float = option(
         1.0, "of class confusion on the target, as far as its clusters are trusted", at_least=0
     )
@@ -82,7 +81,7 @@ class DistributionallyRobustSelfTraining(
         return PseudoLabels(rows.numpy(), labels.numpy(), confidence=float(probabilities[rows, labels].mean()))
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
-        """As `drl`, with strong views of pseudo-labelled images; the reference sees none of them."""
+        """As `drl`, with strong views of pseudo-labelled images, which the reference does not see, and confusion."""
         yield from reference_update(network.reference, batch)
         # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
         if self.has_label_model:
