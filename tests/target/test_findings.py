@@ -36,6 +36,10 @@ def test_numbers_are_flat_and_leave_out_what_is_not_known() -> None:
     [
         (CHECK, "FELL BACK to the source alone"),
         (AdaptationCheck(0.6, 0.7, 0.2, could_judge=False, fell_back=False), "could not be judged"),
+        (
+            AdaptationCheck(0.8, 0.7, 1.0, could_judge=False, fell_back=True),
+            "the classes form no clusters",
+        ),
         (AdaptationCheck(0.8, 0.7, 1.0, could_judge=True, fell_back=False), "no harm"),
     ],
 )

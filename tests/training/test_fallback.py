@@ -160,7 +160,8 @@ def test_clusters_that_are_relied_on_by_half_can_judge(
     data = problem()
     for could_judge in (False, True):
         monkeypatch.setattr(TrustRule, "forms_clusters", lambda self, purity, value=could_judge: value)
-        assert check_adaptation(reference, reference, data).could_judge is could_judge
+        found = check_adaptation(reference, reference, data)
+        assert (found.could_judge, found.fell_back) == (could_judge, not could_judge)
 
 
 def test_agreement_is_counted_as_in_the_estimate() -> None:
@@ -207,13 +208,13 @@ def test_the_paired_test_is_the_binomial_one(only_reference: int, only_adapted: 
 
 
 @pytest.mark.usefixtures("_harmful", "_quick")
-def test_without_clusters_nothing_is_claimed() -> None:
+def test_without_clusters_adapting_is_given_up() -> None:
     data = problem()
     generator = np.random.default_rng(1)
     data = replace(data, source=replace(data.source, labels=generator.integers(0, 3, len(data.source))))
     model = fit_with_fallback(data, recipe("harmful"))
-    assert (check(model).could_judge, check(model).fell_back) == (False, False)
-    assert "could not be judged" in model.findings.verdicts()[0]
+    assert (check(model).could_judge, check(model).fell_back) == (False, True)
+    assert "form no clusters" in model.findings.verdicts()[0]
 
 
 @pytest.mark.usefixtures("_quick")

@@ -125,6 +125,11 @@ class Diagnosis:
         return None if self.witnesses is None else self.witnesses.domain_auc
 
     @property
+    def prior_explains(self) -> bool:
+        """Whether other class frequencies are all that has changed."""
+        return self.prior_shift is not None and self.prior_shift.explains
+
+    @property
     def trust(self) -> float:
         """How far clusters of the target are believed about a row of it, from 0 to 1."""
         return self.cluster_reliability * self.shifted_share
@@ -151,8 +156,7 @@ class Diagnosis:
         within the interval, and brought to the nearer end of it from outside.
         """
         adapted = self.before_adaptation is not None
-        explained = self.prior_shift is not None and self.prior_shift.explains
-        if self.interval is None or adapted or explained:
+        if self.interval is None or adapted or self.prior_explains:
             return self.accuracy
         low, high = self.interval
         by_itself = min(max(self.mean_confidence, low), high)
@@ -195,7 +199,7 @@ class Diagnosis:
             return "outside"
         if self.new_classes is not None:
             return "new classes"
-        if self.prior_shift is not None and self.prior_shift.explains:
+        if self.prior_explains:
             return "prior"
         inputs_moved = self.prior_shift is not None and self.prior_shift.domain_auc >= _MOVED
         if self._says_the_same and not inputs_moved:

@@ -19,7 +19,8 @@ class AdaptationCheck:
     p_value: float
     """Of the paired test that the adapted classifier agrees no less often."""
     could_judge: bool
-    """Whether the classes form clusters that can be believed, and enough of them are found on the target."""
+    """Whether the classes form clusters that can be believed, and enough of them are found on the target. Without
+    clusters an adapted classifier is given up."""
     fell_back: bool
 
     def verdict(self) -> str:
@@ -29,12 +30,17 @@ class AdaptationCheck:
             f"rows, one trained on the source alone on {self.source_agreement:.1%} (paired test, p = "
             f"{self.p_value:.2g})"
         )
+        if self.fell_back and not self.could_judge:
+            return (
+                "FELL BACK to the source alone: the classes form no clusters, so that nothing could tell whether "
+                "adapting does good or harm."
+            )
         if self.fell_back:
             return f"FELL BACK to the source alone: {compared}. Adapting has done harm, it seems."
         if not self.could_judge:
             return (
-                "Whether adapting did good or harm could not be judged: the classes form no clear clusters, or most "
-                "of them are absent from the target. Compare with a model of the source alone before you rely on it."
+                "Whether adapting did good or harm could not be judged: most classes are absent from the target. "
+                "Compare with a model of the source alone before you rely on it."
             )
         return f"{compared[0].upper()}{compared[1:]}: adapting has done no harm, it seems."
 

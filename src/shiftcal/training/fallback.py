@@ -7,9 +7,10 @@ A classifier that cuts across the clusters on more rows than the reference does,
 of five in a hundred, is given up for the reference.
 
 For images these are clusters of the reference's features: those that the adapted classifier has learned confirm what
-it says. Where classes form no clusters the agreement says nothing. Where the reference finds few of the classes on
-the target, clusters of absent ones confirm whoever spreads its labels over all: they can speak against the adapted
-classifier, not for it. In both cases it is kept, and a finding says that it could not be judged.
+it says. Where classes form no clusters nothing could tell good from harm, and self-training has nothing to rest on:
+the adapted classifier is given up. Where the reference finds few of the classes on the target, clusters of absent
+ones confirm whoever spreads its labels over all: they can speak against the adapted classifier, not for it. It is
+kept, and a finding says that it could not be judged.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def check_adaptation(adapted: FittedModel, reference: FittedModel, problem: Shif
     purity = chance_corrected_purity(source_rows, source_clusters, labels)
     p_value = paired_p_value(*agrees)
     forms_clusters = rule.forms_clusters(purity)
-    fell_back = forms_clusters and p_value < _ERROR_RATE
+    fell_back = not forms_clusters or p_value < _ERROR_RATE
     present = effective_number(on_target.logits.argmax(dim=-1)) / effective_number(labels)
     return AdaptationCheck(
         adapted_agreement=float(agrees[0].double().mean()),

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from shiftcal.target.clusters import fit_clusters, unit_rows
+from shiftcal.target.diagnosis import NewClasses
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity
 from shiftcal.target.evidence import BeforeAdaptation
@@ -203,6 +204,18 @@ def test_other_class_frequencies_are_corrected_for(make_rows: Make, make_evidenc
     assert found.prior_shift is not None
     assert found.accuracy == found.prior_shift.accuracy
     assert sum(found.prior_shift.frequencies[:2]) > 0.85
+
+
+def test_known_classes_in_other_proportions_are_no_new_ones(
+    make_rows: Make, make_evidence: Make, some_rows: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of the rows of a target with half of the classes was said to be of new ones."""
+    claimed = NewClasses(share=0.4, seen_share=0.4, num_clusters=13)
+    monkeypatch.setattr("shiftcal.target.estimators.combined.find_new_classes", lambda *_: claimed)
+    target, labels = make_rows(800, wrong=0.05, seed=4)
+    for kept, new in ((labels < 2, None), (labels < 4, claimed)):
+        part = some_rows(target, kept)
+        assert Combined().diagnose(make_evidence(part, source=make_rows(800, wrong=0.05, seed=3))).new_classes == new
 
 
 def test_too_few_held_out_rows_are_said_to_be_too_few(make_rows: Make, make_evidence: Make) -> None:

@@ -93,11 +93,7 @@ def fit_label_model(
     rule = Combined()
     found = rule.of_known_classes(evidence)
     like = evidence.target.logits
-    before = evidence.before_adaptation
-    explained = found.prior_shift is not None and (
-        found.prior_shift.explains if before is None else before.prior_explains
-    )
-    if explained:
+    if found.prior_explains:
         # Clusters of all classes would be looked for among rows of a few.
         by_clusters, for_threshold = False, False
     # Where a shift changes nothing of what the classifier says, it needs no help from clusters.
@@ -108,7 +104,7 @@ def fit_label_model(
     uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
     labels = evidence.source_labels
     wanted = labels.bincount(minlength=evidence.num_classes) / len(labels)
-    if explained and correct_prior:
+    if found.prior_explains and correct_prior:
         assert found.prior_shift is not None
         frequencies = like.new_tensor(found.prior_shift.frequencies)
         correction = (frequencies / wanted.to(like).clamp_min(_LEAST_FREQUENCY)).log()
@@ -174,6 +170,5 @@ class LabelBuffers(nn.Module):
         }
         if self.known_before is None:
             auc = math.nan if found.domain_auc is None else found.domain_auc
-            explains = found.prior_shift is not None and found.prior_shift.explains
-            values["before_adaptation"] = torch.tensor([found.accuracy, auc, float(explains)])
+            values["before_adaptation"] = torch.tensor([found.accuracy, auc, float(found.prior_explains)])
         return values

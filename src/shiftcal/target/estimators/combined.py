@@ -87,7 +87,9 @@ class Combined(TrustRule, AccuracyEstimator):
 
     def diagnose(self, evidence: ShiftEvidence) -> Diagnosis:
         """The same with all that it rests on, and what speaks against it."""
-        found, new = self._with_doubts(evidence, self.of_known_classes(evidence)), self.new_classes(evidence)
+        found = self._with_doubts(evidence, self.of_known_classes(evidence))
+        # A target that looks like known classes in other proportions has no others.
+        new = None if found.prior_explains else self.new_classes(evidence)
         return found if new is None else found.with_new_classes(new)
 
     def new_classes(self, evidence: ShiftEvidence) -> NewClasses | None:
@@ -213,7 +215,8 @@ class Combined(TrustRule, AccuracyEstimator):
         found = self._diagnosis(evidence, replace(seen, domain_auc=before.domain_auc), by_structure, confidence)
         if before.prior_explains:
             prior = find_prior_shift(evidence, self)
-            found = replace(found, accuracy=prior.accuracy, prior_shift=prior)
+            # What an adapted classifier says of the target tells nothing of that any more.
+            found = replace(found, accuracy=prior.accuracy, prior_shift=replace(prior, explains=True))
         in_doubt = 1.0 if evidence.target.reference_features is None else 1 - found.cluster_reliability
         expected = found.accuracy + in_doubt * (before.accuracy - found.accuracy) / 2
         return replace(found, before_adaptation=before.accuracy).moved_to(expected)
