@@ -13,7 +13,7 @@ paper's own form: `labelling="confidence"` with `ratio_strength=1`.
 By default labels are chosen before each epoch after a short warm-up, by the averaged network on the target as it is,
 and a row is accepted in a step if its weak view still has the label of then:
 
-    label      argmax_c f_c(x) q_c(x)^trust b_c
+    label      argmax_c f_c(x) q_c(x)^(0.3 trust) b_c
     accepted   g_label(x) >= min(threshold, twice the mean of max g), g proportional to f b, the surest of each class
                first, and of none more than a portion of the rows that it would have if classes were as frequent as
                on the source
