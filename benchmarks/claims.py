@@ -100,7 +100,8 @@ CLAIMS = (
         "DRST's lead over CBST and CRST is largest where its density ratio is lowest",
         found_in.hard_examples,
         "Four tasks of digits and twelve of Office-Home, one seed. By fifths of the ratio the accuracy of `drst` "
-        "rises from .602 to .764; it is `drst` before it lessened class confusion. `mcc`, which the paper does not compare with, is ahead of it by .009 and .020.",
+        "rises from .602 to .764; it is `drst` before it lessened class confusion. `mcc`, which the paper does not "
+        "compare with, is ahead of it by .009 and .020.",
     ),
     Claim(
         "Table 4",
