@@ -111,9 +111,13 @@ def _can_learn(labels: _Integers) -> bool:
 def _boosting(num_classes: int) -> HistGradientBoostingClassifier:
     iterations = max(min(_NUM_ITERATIONS, _MOST_TREES // num_classes), 1)
     return HistGradientBoostingClassifier(
-        learning_rate=0.1, max_iter=iterations, max_leaf_nodes=8, max_bins=64, early_stopping=False,
+        learning_rate=0.1,
+        max_iter=iterations,
+        max_leaf_nodes=8,
+        max_bins=64,
+        early_stopping=False,
         random_state=0,
-    )  # fmt: skip
+    )
 
 
 def _out_of_fold(trees: HistGradientBoostingClassifier, rows: _Floats, labels: _Integers, said: _Integers) -> _Floats:
