@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.functional.dual import task_surrogate
-from shiftcal.methods.base import RATIO
+from shiftcal.methods.base import RATIO, TASK
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
@@ -88,14 +88,13 @@ def test_the_task_loss_is_the_surrogate_of_the_dual_with_the_ratio_at_its_streng
     network = method.build(blueprint)
     torch.nn.init.ones_(network.ratio["head"].layers[-1].weight)
     outputs = DomainOutputs(*network.task(batch.source_inputs))
-    seen = network.seen_by_ratio(batch.source_inputs, outputs)
-    log_ratio = network.log_ratio(seen)
-    ratio = (2 * log_ratio).exp().detach()
+    log_ratio = network.log_ratio(network.seen_by_ratio(batch.source_inputs, outputs)).detach()
+    ratio = (2 * log_ratio).exp()
     if use == "capped":
         ratio = ratio.clamp_max(1).mean().repeat(16)
     expected = task_surrogate(outputs.logits, batch.source_labels, ratio, class_regularization=0.1)
     assert log_ratio.std() > 0.01
-    torch.testing.assert_close(method.task_loss(network, batch, outputs.logits, seen)[0], expected)
+    torch.testing.assert_close(method.task_loss(batch, outputs.logits, log_ratio), expected)
 
 
 def with_constant_log_ratio(method: DistributionallyRobust[Any], blueprint: Blueprint, log_ratio: float) -> Any:
@@ -114,7 +113,8 @@ def test_rows_more_like_the_source_are_trained_on_and_predicted_as_by_plain_trai
     logits = source.logits
     torch.testing.assert_close(outputs.logits, logits - logits.mean(dim=-1, keepdim=True))
     assert bool((outputs.density_ratio > 2).all())  # as estimated, though it counts as 1
-    loss, _ = method.task_loss(network, batch, logits, network.seen_by_ratio(batch.source_inputs, source))
+    log_ratio = network.log_ratio(network.seen_by_ratio(batch.source_inputs, source)).detach()
+    loss = method.task_loss(batch, logits, log_ratio)
     weights = network.task.head.weight
     (found,) = torch.autograd.grad(loss, weights, retain_graph=True)
     (plain,) = torch.autograd.grad(cross_entropy(logits, batch.source_labels), weights)
@@ -143,15 +143,17 @@ def test_rows_unlike_the_source_lose_confidence_by_the_ratio_to_the_power_of_its
     ],
     ids=["confidence", "shared", "separate", "semi-supervised"],
 )
-def test_each_update_reaches_its_own_parameters_only(
+def test_each_loss_reaches_its_own_parameters_only(
     method: DistributionallyRobust[Any], blueprint: Blueprint, batch: Batch
 ) -> None:
     network = method.build(blueprint)
-    for update in method.training_step(network, batch):
+    (update,) = method.training_step(network, batch)
+    losses = {update.optimizer: update.loss, **update.beside}
+    assert set(losses) == {TASK, RATIO}
+    for name, loss in losses.items():
         network.zero_grad()
-        update.loss.backward()  # type: ignore[no-untyped-call]
-        reached = {name.split(".")[0] for name, p in network.named_parameters() if p.grad is not None}
-        assert reached == {update.optimizer}
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert {key.split(".")[0] for key, p in network.named_parameters() if p.grad is not None} == {name}
 
 
 def test_the_ratio_has_an_optimiser_of_its_own(blueprint: Blueprint) -> None:

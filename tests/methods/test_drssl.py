@@ -26,9 +26,9 @@ pytestmark = pytest.mark.usefixtures("coarse_estimate")
 
 
 def step_of_task(method: DistributionallyRobustSemiSupervised, network: SelfTrainingNetwork, batch: Batch) -> Update:
-    ratio, task = method.training_step(network, batch)
-    assert (ratio.optimizer, task.optimizer) == (RATIO, TASK)
-    return task
+    (update,) = method.training_step(network, batch)
+    assert (update.optimizer, *update.beside) == (TASK, RATIO)
+    return update
 
 
 def with_ratio(network: SelfTrainingNetwork) -> SelfTrainingNetwork:
@@ -64,12 +64,14 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     seen = batch._replace(source_inputs=views.weak(inputs), target_inputs=views.weak(target))
     method = DistributionallyRobustSemiSupervised(unlabelled_multiple=1)
     network = with_ratio(method.build(blueprint))
-    _, update, _ = method.training_step(network, batch)
+    (update,) = method.training_step(network, batch)
     outputs = [DomainOutputs(*network.task(part)) for part in (seen.source_inputs, seen.target_inputs)]
-    expected = method.ratio_update(network, seen, network.seen_by_ratio(seen.source_inputs, outputs[0]), outputs[1])
-    assert update.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)
-    others = method.ratio_update(network, batch, network.seen_by_ratio(inputs, outputs[0]), outputs[1])
-    assert update.loss.item() != others.loss.item()
+    expected, of_inputs = (
+        method.ratio_loss(network, part, network.seen_of_both(part, *outputs), outputs[1].logits).loss.item()
+        for part in (seen, batch)
+    )
+    assert update.beside[RATIO].item() == pytest.approx(expected, rel=1e-6)
+    assert update.beside[RATIO].item() != of_inputs
 
 
 def test_the_loss_by_hand(blueprint: Blueprint, batch: Batch) -> None:

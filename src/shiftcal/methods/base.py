@@ -69,7 +69,7 @@ class Accepted(NamedTuple):
 
 @dataclass(frozen=True)
 class Update:
-    """One optimiser step that a training step asks for."""
+    """A step of an optimiser that a training step asks for, and perhaps of others at the same time."""
 
     optimizer: str
     loss: Tensor
@@ -77,6 +77,8 @@ class Update:
     """For the progress bar and the history."""
     accepted: Accepted | None = None
     """Pseudo-labels of this step, for diagnostics, from methods that choose them batch by batch."""
+    beside: Mapping[str, Tensor] = field(default_factory=dict)
+    """Losses of other optimisers: all go in one backward pass, so each may reach its own parameters alone."""
 
 
 @dataclass(frozen=True)

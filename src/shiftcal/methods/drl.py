@@ -4,7 +4,7 @@ Wang et al., "Learning Calibrated Uncertainties for Domain Shift: A Distribution
 IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7, Algorithm 1.
 
     ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z)], z held fixed
-    task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed
+    task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed, as it was before this update of it
     prediction     softmax(R z / (1 + r)),   R = min(1, exp(strength * bounded domain logit))
 
 The dual term has R by its mean over the target. By default R = 1 for rows more like the source than the target, and
@@ -28,9 +28,9 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse, domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
-from shiftcal.methods.base import RATIO, TASK, Logged, Method, OptimizerKind, OptimizerPlan, Outputs, Update
-from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics, observed, task_outputs
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioNet, RatioNetworkT
+from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
+from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, observed, task_outputs
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioLoss, RatioNet, RatioNetworkT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,43 +66,42 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         return plans
 
     def training_step(self, network: RatioNetworkT, batch: Batch) -> Iterator[Update]:
-        """Algorithm 1: the ratio from both terms of the joint loss, then the task with the new ratio."""
+        """Algorithm 1: the ratio from both terms of the joint loss, and the task with the ratio as it stands."""
         logits, source = task_outputs(network.task, batch.source_inputs)
-        seen = network.seen_by_ratio(batch.source_inputs, source)
-        if batch.target_inputs is not None:
-            yield self.ratio_update(network, batch, seen, observed(network.task, batch.target_inputs))
-        yield Update(TASK, *self.task_loss(network, batch, logits, seen))
+        if batch.target_inputs is None:
+            loss = self.task_loss(batch, logits, torch.zeros_like(logits[:, 0]))
+            yield Update(TASK, loss, {"task_loss": loss})
+            return
+        target = observed(network.task, batch.target_inputs)
+        ratio = self.ratio_loss(network, batch, network.seen_of_both(batch, source, target), target.logits)
+        loss = self.task_loss(batch, logits, ratio.log_ratio[: len(logits)])
+        yield Update(TASK, loss, {"task_loss": loss, **ratio.logged}, beside={RATIO: ratio.loss})
 
-    def ratio_update(self, network: RatioNetworkT, batch: Batch, seen: Tensor, target: DomainOutputs) -> Update:
-        """Both terms of the joint loss, from source rows as the ratio sees them, and the target without gradients."""
-        assert batch.target_inputs is not None
-        num_source, seen_of_target = len(seen), network.seen_by_ratio(batch.target_inputs, target)
-        log_ratios = network.log_ratio(torch.cat([seen, seen_of_target]))
-        loss = telling_apart = domain_loss(log_ratios, num_source, self.ratio_weights(batch))
-        target_log = log_ratios[num_source:]
+    def ratio_loss(self, network: RatioNetworkT, batch: Batch, seen: Tensor, target_logits: Tensor) -> RatioLoss:
+        """Both terms of the joint loss, from all rows (N + M, ...) as the ratio sees them: it alone learns by it."""
+        num_source, log_ratio = len(batch.source_labels), network.log_ratio(seen)
+        loss = telling_apart = domain_loss(log_ratio, num_source, self.ratio_weights(batch))
         if self.dual_weight:
-            ratio = self.applied_ratio(target_log)
+            ratio = self.applied_ratio(log_ratio[num_source:])
             r, relative = self.class_regularization, ratio / mean_over_batch(ratio)
-            loss = loss + self.dual_weight * target_potential(target.logits, relative, class_regularization=r)
-        return Update(RATIO, loss, {"domain_loss": telling_apart, "target_ratio": target_log.detach().exp().mean()})
+            loss = loss + self.dual_weight * target_potential(target_logits, relative, class_regularization=r)
+        of_source, of_target = (part.mean() for part in log_ratio.detach().exp().tensor_split([num_source]))
+        logged = {"domain_loss": telling_apart, "source_ratio": of_source, "target_ratio": of_target}
+        return RatioLoss(loss, log_ratio.detach(), logged)
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
         """Weights (N + M,) of the rows of both domains in the ratio's loss, of mean one in each; None: all alike."""
         return None
 
-    def task_loss(self, network: RatioNetworkT, batch: Batch, logits: Tensor, seen: Tensor) -> tuple[Tensor, Logged]:
-        """What the task network learns from labelled rows with the ratio as it now stands, and what to log of it."""
+    def task_loss(self, batch: Batch, logits: Tensor, log_ratio: Tensor) -> Tensor:
+        """What the task network learns from labelled rows, given log R (N,) of these."""
         labels, r, form = batch.source_labels, self.class_regularization, self.regularized_form
         if self.ratio_strength == 0 and r == 0:
             # The surrogate has the same gradient, but its rounding would train another network than `source-only`.
-            loss = cross_entropy(logits, labels)
-            return loss, {"task_loss": loss}
-        with torch.no_grad(), frozen_statistics(network):
-            log_ratio = network.log_ratio(seen)
-            own, mean_ratio = self.applied_ratio(log_ratio), log_ratio.exp().mean()
-            ratio = own if self.ratio_use == "paper" else mean_over_batch(own).expand_as(own)
-        loss = task_surrogate(logits, labels, ratio, class_regularization=r, form=form)
-        return loss, {"task_loss": loss, "source_ratio": mean_ratio}
+            return cross_entropy(logits, labels)
+        own = self.applied_ratio(log_ratio)
+        ratio = own if self.ratio_use == "paper" else mean_over_batch(own).expand_as(own)
+        return task_surrogate(logits, labels, ratio, class_regularization=r, form=form)
 
     def applied_ratio(self, log_ratio: Tensor) -> Tensor:
         """R (N,) as it stands in the predictive form, from its estimate."""

@@ -43,13 +43,13 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import fair_thresholds
-from shiftcal.methods.base import TASK, OptimizerPlan, TrainingView, Update
+from shiftcal.methods.base import RATIO, TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics
 from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
-from shiftcal.methods.shared.source_reference import reference_plan, reference_update
+from shiftcal.methods.shared.source_reference import reference_plan, with_reference
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ class DistributionallyRobustSemiSupervised(
         return PseudoLabels(rows.numpy(), labels[rows].numpy(), confidence=float(confidence[rows].mean()))
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
-        """The ratio, then labels and pseudo-labels on views with the new ratio."""
+        """The ratio, and labels and pseudo-labels on views with the ratio as it stands."""
         assert batch.target_inputs is not None
         num_rows = len(batch.target_inputs)
         # As many as of the source; every so many, they are the same however many processes share a batch.
@@ -115,28 +115,31 @@ class DistributionallyRobustSemiSupervised(
         # Ratio and reference learn from weak views too: a ratio would soon know the rows of a small target by heart.
         labelled, weak, strong, batch = classify_views(network.task, batch, wanted)
         assert batch.target_inputs is not None
-        yield from reference_update(network.reference, batch)
         for_ratio = for_ratio[wanted]
         ratio_batch = batch._replace(target_inputs=batch.target_inputs[for_ratio])
-        seen = network.seen_by_ratio(batch.source_inputs, labelled)
-        yield self.ratio_update(network, ratio_batch, seen, weak.taken(for_ratio))
+        target = weak.taken(for_ratio)
+        seen = network.seen_of_both(ratio_batch, labelled, target)
+        ratio = self.ratio_loss(network, ratio_batch, seen, target.logits)
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(network.seen_by_ratio(batch.target_inputs, weak))
             label_logits = self._label_logits(network, batch.target_inputs, weak, log_ratio)
             probabilities = torch.softmax(label_logits, dim=-1)
-        task_loss, logged = self.task_loss(network, batch, labelled.logits, seen)
+        task_loss = self.task_loss(batch, labelled.logits, ratio.log_ratio[: len(labelled.logits)])
         agreement_loss, kept = consistency_loss(
             probabilities,
             self.robust_logits(strong.logits, log_ratio),
             self._thresholds(batch, probabilities),
             num_rows,
         )
-        yield Update(
+        logged = {"task_loss": task_loss, "consistency_loss": agreement_loss, **ratio.logged}
+        update = Update(
             TASK,
             task_loss + self.unlabelled_weight * agreement_loss,
-            {**logged, "consistency_loss": agreement_loss, **pseudo_label_record(probabilities, kept, num_rows)},
+            {**logged, **pseudo_label_record(probabilities, kept, num_rows)},
             None if self.has_label_model else accepted_labels(batch, probabilities, kept),
+            {RATIO: ratio.loss},
         )
+        yield with_reference(update, network.reference, batch)
 
     def _may_be_accepted(self, batch: Batch) -> Tensor:
         """Which target rows (N,) of a batch have a label already, or may get one."""

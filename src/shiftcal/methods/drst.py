@@ -33,13 +33,13 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import TASK, OptimizerPlan, TrainingView, Update
+from shiftcal.methods.base import RATIO, TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, classify_jointly
 from shiftcal.methods.networks.density_ratio import RatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
-from shiftcal.methods.shared.source_reference import reference_plan, reference_update
+from shiftcal.methods.shared.source_reference import reference_plan, with_reference
 
 # As published for `mcc`.
 _CONFUSION_TEMPERATURE = 2.5
@@ -82,21 +82,24 @@ class DistributionallyRobustSelfTraining(
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         """As `drl`, with strong views of pseudo-labelled images, which the reference does not see, and confusion."""
-        yield from reference_update(network.reference, batch)
         # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
-        if self.has_label_model:
-            batch = self.in_strong_views(batch, network.task.backbone)
-        if not (self.confusion_weight and network.uses_clusters(self.labelling)):
-            yield from super().training_step(network, batch)
-            return
+        shown = self.in_strong_views(batch, network.task.backbone) if self.has_label_model else batch
+        if self.confusion_weight and network.uses_clusters(self.labelling):
+            update = self._update_with_confusion(network, shown)
+        else:
+            (update,) = super().training_step(network, shown)
+        yield with_reference(update, network.reference, batch)
+
+    def _update_with_confusion(self, network: SelfTrainingNetwork, batch: Batch) -> Update:
         assert batch.target_inputs is not None
         source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
-        seen = network.seen_by_ratio(batch.source_inputs, source)
-        yield self.ratio_update(network, batch, seen, target.detached())
-        loss, logged = self.task_loss(network, batch, source.logits, seen)
+        seen = network.seen_of_both(batch, source, target)
+        ratio = self.ratio_loss(network, batch, seen, target.logits.detach())
+        task_loss = self.task_loss(batch, source.logits, ratio.log_ratio[: len(source.logits)])
         confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
-        weight = self.confusion_weight * network.labels.cluster_trust
-        yield Update(TASK, loss + weight * confusion, {**logged, "confusion_loss": confusion})
+        loss = task_loss + self.confusion_weight * network.labels.cluster_trust * confusion
+        logged = {"task_loss": task_loss, "confusion_loss": confusion, **ratio.logged}
+        return Update(TASK, loss, logged, beside={RATIO: ratio.loss})
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:
         """R stays that of the source itself: pseudo-labelled rows are no part of it but in the paper's form."""

@@ -10,6 +10,7 @@ import copy
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -261,7 +262,7 @@ class Trainer:
                 update = next(updates, None)
             if update is None:
                 break
-            self._apply(update.optimizer, update.loss)
+            self._apply({update.optimizer: update.loss, **update.beside})
             logged |= update.logged
             if update.accepted is not None:
                 self.progress.note_accepted(update.accepted)
@@ -271,15 +272,17 @@ class Trainer:
             self.average.update_parameters(self.network)
         return logged
 
-    def _apply(self, name: str, loss: Tensor) -> None:
-        parameters = self._parameters[name]
+    def _apply(self, losses: Mapping[str, Tensor]) -> None:
+        """A step of each optimiser by its loss."""
         for parameter in self._all_parameters:
             parameter.grad = None
-        self.fabric.backward(loss)
-        self._stopping |= average_gradients(self.fabric, parameters, flag=self._interruption.requested)
-        if self.options.gradient_clip is not None:
-            clip_gradients(parameters, self.options.gradient_clip)
-        self.optimizers[name].step()
+        self.fabric.backward(reduce(torch.add, losses.values()))
+        trained = [parameter for name in losses for parameter in self._parameters[name]]
+        self._stopping |= average_gradients(self.fabric, trained, flag=self._interruption.requested)
+        for name in losses:
+            if self.options.gradient_clip is not None:
+                clip_gradients(self._parameters[name], self.options.gradient_clip)
+            self.optimizers[name].step()
 
     def _check_weights(self) -> None:
         """A step logs its loss before its update: what the last update of an epoch did shows in the weights only."""

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import torch
 from torch import Tensor, nn
 
+from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier, DomainOutputs
 
@@ -23,6 +24,15 @@ class RatioForm(NamedTuple):
     bound: float
     """R stays within 1/bound and bound."""
     network: RatioNet = "shared"
+
+
+class RatioLoss(NamedTuple):
+    """What a ratio learns in a step, and what it says before it has."""
+
+    loss: Tensor
+    log_ratio: Tensor
+    """(N + M,) log R of source rows and then of target rows, without gradients."""
+    logged: dict[str, Tensor]
 
 
 class ClassifierWithRatio(nn.Module):
@@ -54,6 +64,12 @@ class ClassifierWithRatio(nn.Module):
             return outputs.features.detach()
         probabilities = torch.softmax(outputs.logits, dim=-1).topk(self.num_probabilities).values
         return torch.cat([outputs.features, probabilities], dim=-1)
+
+    def seen_of_both(self, batch: Batch, source: DomainOutputs, target: DomainOutputs) -> Tensor:
+        """The same of the rows of a batch: of its source, and then of its target."""
+        assert batch.target_inputs is not None
+        pairs = ((batch.source_inputs, source), (batch.target_inputs, target))
+        return torch.cat([self.seen_by_ratio(*pair) for pair in pairs])
 
     def log_ratio(self, seen: Tensor) -> Tensor:
         """log R (N,), within its bound, of rows as the ratio sees them; 0 where there is no target.

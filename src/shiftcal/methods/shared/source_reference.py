@@ -6,7 +6,6 @@ reference labels and predicts nothing: an adapted classifier is judged in the cl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -32,14 +31,16 @@ def reference_plan(method: Method[Any], reference: Classifier | None) -> dict[st
     return {} if reference is None else {REFERENCE: method.optimizer_plan(reference.parameters())}
 
 
-def reference_update(reference: Classifier | None, batch: Batch) -> Iterator[Update]:
-    """A step of the reference, where there is one, on the rows of a batch that are the source's own."""
+def with_reference(update: Update, reference: Classifier | None, batch: Batch) -> Update:
+    """The update, and a step of the reference, if there is one, on the rows of a batch that are the source's own."""
     if reference is None:
-        return
+        return update
     is_source = ~batch.is_pseudo
     # Of a single row there are no batch statistics.
     few = is_source.sum() < 2
     with frozen_statistics(reference) if few else nullcontext():
         logits, _ = reference(batch.source_inputs[is_source])
     loss = cross_entropy(logits, batch.source_labels[is_source])
-    yield Update(REFERENCE, loss, {"reference_loss": loss})
+    return replace(
+        update, logged={**update.logged, "reference_loss": loss}, beside={**update.beside, REFERENCE: loss}
+    )
