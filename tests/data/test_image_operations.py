@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
-from shiftcal.data.image_operations import FILL, OPERATIONS, cut_out, flip_and_shift, rotate
+from shiftcal.data.image_operations import FILL, OPERATIONS, cut_out, flip_and_shift
 
 SHAPES = [(1, 8, 8), (3, 8, 8), (1, 28, 28), (3, 32, 32), (3, 13, 17)]
 TWO_ROUNDINGS = 1.501 / 255
@@ -35,7 +35,7 @@ def make_magnitudes(name: str, num_images: int = 5) -> Tensor:
 
 def apply(name: str, images: Tensor, magnitude: Tensor | float) -> Tensor:
     magnitudes = torch.as_tensor(magnitude, dtype=torch.float32).expand(len(images))
-    return OPERATIONS[name].function(images, magnitudes)
+    return OPERATIONS[name].apply(images, magnitudes)
 
 
 def with_pillow(images: Tensor, magnitudes: Tensor, function: Callable[[Image.Image, float], Image.Image]) -> Tensor:
@@ -167,7 +167,9 @@ def test_translation_is_a_roll_with_fill(name: str, dimension: int, pixels: int)
 @pytest.mark.parametrize("quarters", [1, 2, 3])
 def test_quarter_turns_are_exact(size: int, quarters: int) -> None:
     images = make_images((3, size, size))
-    assert torch.equal(rotate(images, torch.full((5,), 90.0 * quarters)), images.rot90(quarters, (2, 3)))
+    assert torch.equal(
+        OPERATIONS["rotate"].apply(images, torch.full((5,), 90.0 * quarters)), images.rot90(quarters, (2, 3))
+    )
 
 
 @names

@@ -1,7 +1,7 @@
 """Image operations of weak and strong views as pure functions: no randomness, every image its own magnitude.
 
-The strong ones are those of FixMatch (Sohn et al., 2020, appendix): `operation(images, magnitude)` with images
-(N, C, H, W) in [0, 1], C = 1 or 3, and magnitudes (N,) on the same device. They are Pillow's definitions on [0, 1]
+The strong ones are those of FixMatch (Sohn et al., 2020, appendix), of images (N, C, H, W) in [0, 1], C = 1 or 3, and
+magnitudes (N,) on the same device. They are Pillow's definitions on [0, 1]
 in place of 0...255: where Pillow rounds to whole levels only to store a result, nothing is rounded here (at most one
 and a half levels of difference); where whole levels are part of the definition (`equalize`, `posterize`), images
 are rounded to 256 levels first. What comes from outside of the image is grey, as in the authors' code.
@@ -97,63 +97,86 @@ def solarize(images: Tensor, magnitude: Tensor) -> Tensor:
     return images.where(images < _per_image(magnitude), 1 - images)
 
 
-def rotate(images: Tensor, magnitude: Tensor) -> Tensor:
+def rotation(magnitude: Tensor, height: int, width: int) -> Tensor:
     """Turn counter-clockwise around the centre by degrees, as `Image.rotate`."""
     cosine, sine = torch.deg2rad(magnitude).cos(), torch.deg2rad(magnitude).sin()
-    y_centre, x_centre = images.shape[-2] / 2, images.shape[-1] / 2
+    y_centre, x_centre = height / 2, width / 2
     x_offset = x_centre - cosine * x_centre + sine * y_centre
     y_offset = y_centre - sine * x_centre - cosine * y_centre
-    return _transform(images, (cosine, -sine, x_offset), (sine, cosine, y_offset))
+    return torch.stack([cosine, -sine, x_offset, sine, cosine, y_offset], dim=1)
 
 
-def shear_x(images: Tensor, magnitude: Tensor) -> Tensor:
+def shearing_x(magnitude: Tensor, _height: int, _width: int) -> Tensor:
     """Show at (x, y) what was at (x + magnitude * y, y): `Image.transform` with (1, magnitude, 0, 0, 1, 0)."""
-    one, zero = torch.ones_like(magnitude), torch.zeros_like(magnitude)
-    return _transform(images, (one, magnitude, zero), (zero, one, zero))
+    return _identity_with(1, magnitude)
 
 
-def shear_y(images: Tensor, magnitude: Tensor) -> Tensor:
+def shearing_y(magnitude: Tensor, _height: int, _width: int) -> Tensor:
     """Show at (x, y) what was at (x, y + magnitude * x): `Image.transform` with (1, 0, 0, magnitude, 1, 0)."""
-    one, zero = torch.ones_like(magnitude), torch.zeros_like(magnitude)
-    return _transform(images, (one, zero, zero), (magnitude, one, zero))
+    return _identity_with(3, magnitude)
 
 
-def translate_x(images: Tensor, magnitude: Tensor) -> Tensor:
+def translation_x(magnitude: Tensor, _height: int, width: int) -> Tensor:
     """Show at x what was at x + shift: magnitude is the part of the width, of which whole pixels are kept."""
-    one, zero = torch.ones_like(magnitude), torch.zeros_like(magnitude)
-    return _transform(images, (one, zero, (magnitude * images.shape[-1]).trunc()), (zero, one, zero))
+    return _identity_with(2, (magnitude * width).trunc())
 
 
-def translate_y(images: Tensor, magnitude: Tensor) -> Tensor:
+def translation_y(magnitude: Tensor, height: int, _width: int) -> Tensor:
     """Show at y what was at y + shift: magnitude is the part of the height, of which whole pixels are kept."""
-    one, zero = torch.ones_like(magnitude), torch.zeros_like(magnitude)
-    return _transform(images, (one, zero, zero), (zero, one, (magnitude * images.shape[-2]).trunc()))
+    return _identity_with(5, (magnitude * height).trunc())
 
 
 class Operation(NamedTuple):
-    """An operation and the range that its magnitude is drawn from."""
+    """An operation, by what it makes of images or by what it moves them by, and the range of its magnitude."""
 
-    function: Callable[[Tensor, Tensor], Tensor]
     low: float
     high: float
+    of_images: Callable[[Tensor, Tensor], Tensor] | None = None
+    """Of images and magnitudes (N,)."""
+    matrices: Callable[[Tensor, int, int], Tensor] | None = None
+    """(N, 6) for `transform`, of magnitudes, height and width: one transformation does for several operations."""
+
+    def apply(self, images: Tensor, magnitude: Tensor) -> Tensor:
+        """The images changed, each by its own magnitude (N,)."""
+        if self.matrices is not None:
+            return transform(images, self.matrices(magnitude, *images.shape[-2:]))
+        assert self.of_images is not None
+        return self.of_images(images, magnitude)
 
 
 OPERATIONS: dict[str, Operation] = {
-    "auto_contrast": Operation(auto_contrast, 0.0, 0.0),
-    "brightness": Operation(brightness, 0.05, 0.95),
-    "color": Operation(color, 0.05, 0.95),
-    "contrast": Operation(contrast, 0.05, 0.95),
-    "equalize": Operation(equalize, 0.0, 0.0),
-    "identity": Operation(identity, 0.0, 0.0),
-    "posterize": Operation(posterize, 4.0, 8.0),
-    "rotate": Operation(rotate, -30.0, 30.0),
-    "sharpness": Operation(sharpness, 0.05, 0.95),
-    "shear_x": Operation(shear_x, -0.3, 0.3),
-    "shear_y": Operation(shear_y, -0.3, 0.3),
-    "solarize": Operation(solarize, 0.0, 1.0),
-    "translate_x": Operation(translate_x, -0.3, 0.3),
-    "translate_y": Operation(translate_y, -0.3, 0.3),
+    "auto_contrast": Operation(0.0, 0.0, auto_contrast),
+    "brightness": Operation(0.05, 0.95, brightness),
+    "color": Operation(0.05, 0.95, color),
+    "contrast": Operation(0.05, 0.95, contrast),
+    "equalize": Operation(0.0, 0.0, equalize),
+    "identity": Operation(0.0, 0.0, identity),
+    "posterize": Operation(4.0, 8.0, posterize),
+    "rotate": Operation(-30.0, 30.0, matrices=rotation),
+    "sharpness": Operation(0.05, 0.95, sharpness),
+    "shear_x": Operation(-0.3, 0.3, matrices=shearing_x),
+    "shear_y": Operation(-0.3, 0.3, matrices=shearing_y),
+    "solarize": Operation(0.0, 1.0, solarize),
+    "translate_x": Operation(-0.3, 0.3, matrices=translation_x),
+    "translate_y": Operation(-0.3, 0.3, matrices=translation_y),
 }
+
+
+def transform(images: Tensor, matrices: Tensor) -> Tensor:
+    """`Image.transform` by affine matrices (N, 6), nearest pixel: shows at (x, y) what was at (a x + b y + c, ...).
+
+    Like Pillow, it reckons in integers of 1/65536 pixel from the middle of each pixel.
+    """
+    height, width = images.shape[-2:]
+    matrix = matrices.view(-1, 2, 3)
+    offset = matrix[..., 2] + 0.5 * matrix[..., 0] + 0.5 * matrix[..., 1]
+    fixed = (torch.stack([matrix[..., 0], matrix[..., 1], offset]) * 2**_FIXED_POINT_BITS + 0.5).floor().long()
+    per_x, per_y, start = fixed.unsqueeze(-1).unsqueeze(-1)
+    x, y = torch.arange(width, device=images.device), torch.arange(height, device=images.device).unsqueeze(1)
+    columns, rows = ((per_x * x + per_y * y + start) >> _FIXED_POINT_BITS).unbind(1)
+    inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
+    picked = _pick_pixels(images, rows.clamp(0, height - 1), columns.clamp(0, width - 1))
+    return picked.where(inside.unsqueeze(1), FILL)
 
 
 def flip_and_shift(images: Tensor, flip: Tensor, row_shift: Tensor, column_shift: Tensor) -> Tensor:
@@ -198,21 +221,11 @@ def _blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
     return (degenerate * (1 - factor) + images * factor).clamp(0, 1)
 
 
-def _transform(images: Tensor, x_row: tuple[Tensor, ...], y_row: tuple[Tensor, ...]) -> Tensor:
-    """`Image.transform` by an affine matrix, nearest pixel: shows at (x, y) what was at (a x + b y + c, ...).
-
-    Like Pillow, it reckons in integers of 1/65536 pixel from the middle of each pixel.
-    """
-    height, width = images.shape[-2:]
-    matrix = torch.stack([*x_row, *y_row], dim=1).view(-1, 2, 3)
-    offset = matrix[..., 2] + 0.5 * matrix[..., 0] + 0.5 * matrix[..., 1]
-    fixed = (torch.stack([matrix[..., 0], matrix[..., 1], offset]) * 2**_FIXED_POINT_BITS + 0.5).floor().long()
-    per_x, per_y, start = fixed.unsqueeze(-1).unsqueeze(-1)
-    x, y = torch.arange(width, device=images.device), torch.arange(height, device=images.device).unsqueeze(1)
-    columns, rows = ((per_x * x + per_y * y + start) >> _FIXED_POINT_BITS).unbind(1)
-    inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-    picked = _pick_pixels(images, rows.clamp(0, height - 1), columns.clamp(0, width - 1))
-    return picked.where(inside.unsqueeze(1), FILL)
+def _identity_with(entry: int, values: Tensor) -> Tensor:
+    """Matrices (N, 6) that change nothing but by one entry (N,)."""
+    matrices = values.new_tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]).repeat(len(values), 1)
+    matrices[:, entry] = values
+    return matrices
 
 
 def _pick_pixels(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from shiftcal.core.errors import InvalidInputError
-from shiftcal.data.image_operations import OPERATIONS, cut_out, flip_and_shift
+from shiftcal.data.image_operations import OPERATIONS, cut_out, flip_and_shift, transform
 from shiftcal.data.randomness import seeded_generator
 
 FLIP_PROBABILITY = 0.5
@@ -61,10 +61,11 @@ class ViewMaker:
         Raises:
             InvalidInputError: for anything else, or images that are not float32.
         """
+        rows = _row_numbers(only)
         if images.ndim == 2:
-            return images if only is None else images[only]
+            return _taken(images, rows)
         _check_images(images)
-        return self._weak(images, self._next_generator(), only)
+        return self._weak(images, self._next_generator(), rows)
 
     def strong(self, images: Tensor, *, missing: Tensor | None = None, only: Tensor | None = None) -> Tensor:
         """Images (N, C, H, W) in [0, 1], C = 1 or 3, strongly changed at random, in [0, 1] again.
@@ -78,6 +79,7 @@ class ViewMaker:
             InvalidInputError: for features without `missing`, for other numbers of channels, or images that are not
                 float32.
         """
+        rows = _row_numbers(only)
         if images.ndim == 2:
             if missing is None:
                 raise InvalidInputError(
@@ -86,27 +88,26 @@ class ViewMaker:
                 )
             shape = (self._num_global(images), images.shape[1])
             replaced = torch.rand(shape, generator=self._next_generator()) < MISSING_SHARE
-            chosen = images if only is None else images[only]
-            return torch.where(self._own_rows(replaced, len(images), only).to(images.device), missing, chosen)
+            own_replaced = self._own_rows(replaced, len(images), rows).to(images.device)
+            return torch.where(own_replaced, missing, _taken(images, rows))
         _check_images(images)
         if images.shape[1] not in (1, 3):
             raise InvalidInputError(f"strong views need images of 1 or 3 channels, got {images.shape[1]}")
         generator = self._next_generator()
-        views = self._weak(images, generator, only)
+        views = self._weak(images, generator, rows)
         drawn = _draw_strong(self._num_global(images), images, generator)
-        own = _StrongDraw._make(self._own_rows(values, len(images), only) for values in drawn)
+        own = _StrongDraw._make(self._own_rows(values, len(images), rows) for values in drawn)
         for slot in range(NUM_OPERATIONS):
             views = _apply_operations(views, own.operations[:, slot], own.magnitudes[:, slot])
         size = int(min(images.shape[-2:]) * CUT_OUT_SIDE)
         return cut_out(views, own.cut_row.to(images.device), own.cut_column.to(images.device), size)
 
-    def _weak(self, images: Tensor, generator: torch.Generator, only: Tensor | None) -> Tensor:
+    def _weak(self, images: Tensor, generator: torch.Generator, rows: Tensor | None) -> Tensor:
         drawn = _draw_weak(self._num_global(images), images, generator)
         flip, row_shift, column_shift = (
-            self._own_rows(values, len(images), only).to(images.device) for values in drawn
+            self._own_rows(values, len(images), rows).to(images.device) for values in drawn
         )
-        chosen = images if only is None else images[only]
-        return flip_and_shift(chosen, flip & self.horizontal_flip, row_shift, column_shift)
+        return flip_and_shift(_taken(images, rows), flip & self.horizontal_flip, row_shift, column_shift)
 
     def _next_generator(self) -> torch.Generator:
         self._num_made += 1
@@ -115,9 +116,9 @@ class ViewMaker:
     def _num_global(self, images: Tensor) -> int:
         return len(images) * self.world_size
 
-    def _own_rows(self, values: Tensor, num_rows: int, only: Tensor | None = None) -> Tensor:
-        own = values[self.rank * num_rows : (self.rank + 1) * num_rows]
-        return own if only is None else own[only.cpu()]
+    def _own_rows(self, values: Tensor, num_images: int, rows: Tensor | None) -> Tensor:
+        """Of what was drawn for all processes, that of this one's images, or of some of them, by their numbers."""
+        return _taken(values[self.rank * num_images : (self.rank + 1) * num_images], rows)
 
 
 class _WeakDraw(NamedTuple):
@@ -135,6 +136,15 @@ class _StrongDraw(NamedTuple):
     magnitudes: Tensor
     cut_row: Tensor
     cut_column: Tensor
+
+
+def _row_numbers(only: Tensor | None) -> Tensor | None:
+    """(K,) on the CPU, of a mask (N,), which would be looked through anew for everything that is taken by it."""
+    return None if only is None else only.cpu().nonzero().flatten()
+
+
+def _taken(values: Tensor, rows: Tensor | None) -> Tensor:
+    return values if rows is None else values.index_select(0, rows.to(values.device))
 
 
 def _draw_weak(num_images: int, images: Tensor, generator: torch.Generator) -> _WeakDraw:
@@ -160,16 +170,26 @@ def _draw_strong(num_images: int, images: Tensor, generator: torch.Generator) ->
 def _apply_operations(images: Tensor, operations: Tensor, magnitudes: Tensor) -> Tensor:
     """Carry out every operation once, on all the images that drew it; `operations` (N,) are on the CPU.
 
-    Choosing the rows on the CPU spares a GPU from waiting for each operation's number of images.
+    Choosing the rows on the CPU spares a GPU from waiting for each operation's number of images. Those that move
+    images are carried out together.
     """
     changed = images.clone()
-    for number, operation in enumerate(OPERATIONS.values()):
-        rows = (operations == number).nonzero().flatten()
+    moved, matrices = [], []
+    counts = operations.bincount(minlength=len(_NAMES)).tolist()
+    for number, rows in enumerate(torch.split(operations.argsort(), counts)):
+        operation = OPERATIONS[_NAMES[number]]
         if len(rows) == 0 or _NAMES[number] == "identity":
             continue
         magnitude = magnitudes[rows].to(images)
         rows = rows.to(images.device)
-        changed[rows] = operation.function(images[rows], magnitude)
+        if operation.matrices is None:
+            changed[rows] = operation.apply(images[rows], magnitude)
+        else:
+            moved.append(rows)
+            matrices.append(operation.matrices(magnitude, *images.shape[-2:]))
+    if moved:
+        rows = torch.cat(moved)
+        changed[rows] = transform(images[rows], torch.cat(matrices))
     return changed
 
 
