@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -59,9 +60,25 @@ class Clusters:
 
     def shares(self, features: Tensor, clusters: Tensor) -> Tensor:
         """q (N,) of one cluster (N,) in each row: of few clusters that takes less time than `log_posteriors`."""
-        # Cosines are at most 1: no power is too large to be written.
-        odds = (CONCENTRATION * self._similarities(features)).exp_()
-        return odds.gather(-1, clusters.unsqueeze(-1)).squeeze(-1).div_(odds.sum(dim=-1))
+        return _shares(self._similarities(features), clusters)
+
+    def shares_beside(self, slope: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """`shares` as a function that gives, of the same look at the features, their product with a slope (F,) too.
+
+        For rows in batches: what does not depend on them is done here, once.
+        """
+        num_clusters = len(self.centroids)
+        # In units and seen from the centre as the clusters are, which adds a constant.
+        own = slope * self.units
+        vectors, constant = torch.cat([self.centroids, own.unsqueeze(0)]).float(), own @ self.centre
+
+        def shares_and_product(features: Tensor, clusters: Tensor) -> tuple[Tensor, Tensor]:
+            products, lengths = self._products(features, vectors)
+            cosines, along_slope = products.split([num_clusters, 1], dim=-1)
+            shares = _shares((cosines / lengths).to(features.dtype), clusters)
+            return shares, along_slope.squeeze(-1).double() + constant
+
+        return shares_and_product
 
     def log_posteriors_of(self, rows: UnitRows) -> Tensor:
         """The same of rows that these clusters were found from."""
@@ -73,12 +90,28 @@ class Clusters:
         return (directions @ self.centroids.to(directions).T).argmax(dim=-1)
 
     def _similarities(self, features: Tensor) -> Tensor:
-        """Cosines (N, C) of each row and each centroid, seen from the centre; found in single precision."""
-        units, centre = (part.to(features) for part in (self.units, self.centre))
+        """Cosines (N, C) of each row and each centroid, seen from the centre."""
+        products, lengths = self._products(features, self.centroids.float())
         # Lengths divide the few cosines, and not the many features.
-        moved = (features - centre if bool((units == 1).all()) else features / units - centre).float()
+        return (products / lengths).to(features.dtype)
+
+    def _products(self, features: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Of rows seen from the centre the products with vectors (K, F), and lengths (N, 1): in single precision."""
+        centre = self.centre.to(features)
+        moved = (features / self.units.to(features) - centre if self._has_units else features - centre).float()
         lengths: Tensor = vector_norm(moved, dim=-1, keepdim=True)
-        return (linear(moved, self.centroids.float()) / lengths.clamp_min(_LEAST_LENGTH)).to(features.dtype)
+        return linear(moved, vectors), lengths.clamp_min_(_LEAST_LENGTH)
+
+    @cached_property
+    def _has_units(self) -> bool:
+        return bool((self.units != 1).any())
+
+
+def _shares(similarities: Tensor, clusters: Tensor) -> Tensor:
+    """q (N,) of one cluster (N,) in each row, from cosines (N, C)."""
+    # Cosines are at most 1: no power is too large to be written.
+    odds = (CONCENTRATION * similarities).exp_()
+    return odds.gather(-1, clusters.unsqueeze(-1)).squeeze(-1).div_(odds.sum(dim=-1))
 
 
 @dataclass(frozen=True)
