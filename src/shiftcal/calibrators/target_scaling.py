@@ -96,8 +96,7 @@ class TargetScaling(TrustRule, Calibrator):
 
         def calibrated(outputs: Outputs) -> Outputs:
             ratio, tau, shares = look(outputs)
-            # Wide where rows are few numbers; the logits of a row share what rounding does to its scale.
-            scale = scaling.log_scale_by(tau, shares).exp_().div_(state["temperature"]).to(outputs.logits.dtype)
+            scale = scaling.log_scale_by(tau, shares).exp_().div_(state["temperature"])
             return outputs._replace(logits=outputs.logits * scale.unsqueeze(-1), density_ratio=ratio)
 
         return calibrated
@@ -105,32 +104,34 @@ class TargetScaling(TrustRule, Calibrator):
     def _look(
         self, scaling: ConfidenceScaling, state: State
     ) -> Callable[[Outputs], tuple[Tensor, Tensor, Tensor | None]]:
-        """What gives the ratio, tau and, where clusters vote, the share of the predicted one: (N,) each."""
+        """What gives the ratio, tau and, where clusters vote, the share of the predicted one: (N,) each.
+
+        All in the precision of the outputs: to widen them takes longer than all the rest, for digits they don't have.
+        """
         clusters = scaling.voting_clusters if self.use_features else None
 
         def by_model(outputs: Outputs) -> tuple[Tensor, Tensor, Tensor | None]:
             shares = None if clusters is None else clusters.shares(outputs.structure, outputs.logits.argmax(dim=-1))
-            return outputs.density_ratio, 1 / (1 + outputs.density_ratio.double()), shares
+            return outputs.density_ratio, 1 / (1 + outputs.density_ratio), shares
 
         if "ratio_slope" not in state:
             return by_model
         slope, intercept, shifted_share = (
-            state[name] for name in ("ratio_slope", "ratio_intercept", "shifted_share")
+            state["ratio_slope"],
+            state["ratio_intercept"],
+            float(state["shifted_share"]),
         )
-        shares_and_product = None if clusters is None else clusters.shares_beside(slope)
+        shares_and_values = None if clusters is None else clusters.shares_beside(slope, intercept)
 
         def by_slope(outputs: Outputs) -> tuple[Tensor, Tensor, Tensor | None]:
             shares = None
-            if shares_and_product is not None:
-                shares, log_ratio = shares_and_product(outputs.structure, outputs.logits.argmax(dim=-1))
+            if shares_and_values is not None:
+                shares, log_ratio = shares_and_values(outputs.structure, outputs.logits.argmax(dim=-1))
             else:
                 seen = outputs.structure if self.use_features else log_probabilities(outputs.logits.double())
-                # In the precision of the features: to widen them takes longer than all the rest, for digits they
-                # don't have.
-                log_ratio = (seen @ slope.to(seen.dtype)).double()
-            ratio = self._bounded(log_ratio + intercept)
-            tau = shifted_probability_anywhere(ratio, shifted_share)
-            return ratio.to(outputs.logits.dtype), tau, shares
+                log_ratio = seen @ slope.to(seen.dtype) + intercept
+            ratio = self._bounded(log_ratio.to(outputs.logits.dtype))
+            return ratio, shifted_probability_anywhere(ratio, shifted_share), shares
 
         return by_slope
 

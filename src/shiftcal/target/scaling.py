@@ -153,7 +153,7 @@ def _of_predicted(log_posteriors: Tensor, rows: ObservedRows) -> Tensor:
 
 
 def _log_scale(tau: Tensor, votes: Tensor, log_temperature: Tensor | float, of_source: Tensor | float) -> Tensor:
-    return tau * (votes - log_temperature) - (1 - tau) * of_source
+    return tau * (votes + (of_source - log_temperature)) - of_source
 
 
 def _confidence_of(rows: ObservedRows, votes: Tensor) -> Callable[[float, float], float]:
