@@ -15,7 +15,6 @@ stay as they are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
@@ -166,8 +165,7 @@ class TargetScaling(TrustRule, Calibrator):
         return replace(evidence, held_out=held_out, target=target, known_structure=evidence.structure)
 
     def _bounded(self, log_ratio: Tensor) -> Tensor:
-        limit = math.log(self.ratio_bound)
-        return log_ratio.clamp(-limit, limit).exp()
+        return log_ratio.exp().clamp_(1 / self.ratio_bound, self.ratio_bound)
 
 
 def _scalar(value: float) -> Tensor:

@@ -99,6 +99,7 @@ class FittedModel:
         inputs = self._network_inputs(inputs)
         training = self.recipe.training
         device = prediction_device(training.device)
+        sets_of = None if coverage is None else self._conformity().rule(coverage)
         for outputs in predict_batches(
             self.recipe.method,
             self.network.to(device),
@@ -108,8 +109,7 @@ class FittedModel:
             finish=self._calibration(),
         ):
             probabilities, ratio = probabilities_of(outputs.logits), outputs.density_ratio.double()
-            sets = None if coverage is None else self._conformity().sets(probabilities, 1 / ratio, coverage)
-            yield Predicted(probabilities, ratio, sets)
+            yield Predicted(probabilities, ratio, None if sets_of is None else sets_of(probabilities, 1 / ratio))
 
     def _network_inputs(self, inputs: Inputs) -> Inputs:
         """What the network is given: the inputs, or features of a frozen backbone."""
