@@ -100,8 +100,9 @@ class Clusters:
         lengths: Tensor = vector_norm(moved, dim=-1, keepdim=True)
         return linear(moved, vectors), lengths.clamp_min_(_LEAST_LENGTH)
 
-    @cached_property
+    @property
     def _concentrated(self) -> Tensor:
+        """kappa times the centroids (C, F), in single precision."""
         return CONCENTRATION * self.centroids.float()
 
     @cached_property
