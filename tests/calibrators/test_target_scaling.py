@@ -115,7 +115,9 @@ def test_batches_by_a_prepared_state_are_the_parts_of_the_whole(
     assert data.target is not None
     target = data.target._replace(density_ratio=torch.linspace(0.5, 2, 400))
     prepared, whole = calibrator.prepared(state), calibrator.calibrated(target, state)
-    parts = [prepared(Outputs(*values)) for values in zip(*(value.split(150) for value in target[:3]), strict=True)]
+    parts = [
+        prepared(Outputs(*values)) for values in zip(*(torch.split(value, 150) for value in target[:3]), strict=True)
+    ]
     torch.testing.assert_close(torch.cat([part.logits for part in parts]), whole.logits)
     torch.testing.assert_close(torch.cat([part.density_ratio for part in parts]), whole.density_ratio)
     wide = calibrator.calibrated(Outputs(*(value.double() for value in target[:3])), state)

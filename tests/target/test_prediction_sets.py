@@ -227,7 +227,7 @@ class TestTwoWitnesses:
         rows = torch.from_numpy(random_probabilities(60))
         found = conformity(rows, rows.argmax(dim=1), torch.linspace(0.1, 3, 60), rows)
         weights, rule = torch.logspace(-2, 2, 60), found.rule(0.8)
-        parts = [rule(*part) for part in zip(rows.split(25), weights.split(25), strict=True)]
+        parts = [rule(*part) for part in zip(torch.split(rows, 25), torch.split(weights, 25), strict=True)]
         assert torch.equal(torch.cat(parts), found.sets(rows, weights, 0.8))
 
     def test_expected_thresholds_are_the_quantiles_by_definition(self) -> None:
