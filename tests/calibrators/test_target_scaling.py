@@ -102,3 +102,25 @@ def test_the_vote_of_clusters_is_half_of_a_log_unit_where_they_are_reliable(data
     assert found is not None
     assert found.cluster_reliability > 0.99
     assert float(state["cluster_vote"]) == pytest.approx(0.5 * found.cluster_reliability)
+
+
+@pytest.mark.parametrize("ratio", ["model", "logistic"])
+@pytest.mark.parametrize("use_features", [True, False])
+def test_batches_by_a_prepared_state_are_the_parts_of_the_whole(
+    data: CalibrationData, ratio: str, use_features: bool
+) -> None:
+    """And single precision suffices for what double precision says."""
+    calibrator = TargetScaling(ratio=ratio, use_features=use_features)  # type: ignore[arg-type]
+    state = calibrator.fit(data)
+    assert data.target is not None
+    target = data.target._replace(density_ratio=torch.linspace(0.5, 2, 400))
+    prepared, whole = calibrator.prepared(state), calibrator.calibrated(target, state)
+    parts = [
+        prepared(Outputs(*values)) for values in zip(*(torch.split(value, 150) for value in target[:3]), strict=True)
+    ]
+    torch.testing.assert_close(torch.cat([part.logits for part in parts]), whole.logits)
+    torch.testing.assert_close(torch.cat([part.density_ratio for part in parts]), whole.density_ratio)
+    wide = calibrator.calibrated(Outputs(*(value.double() for value in target[:3])), state)
+    assert whole.logits.dtype == whole.density_ratio.dtype == torch.float32
+    torch.testing.assert_close(whole.logits.double(), wide.logits, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(whole.density_ratio.double(), wide.density_ratio, atol=1e-5, rtol=1e-5)

@@ -49,6 +49,18 @@ def test_posteriors_are_those_of_a_mixture_of_von_mises_fisher_distributions() -
     assert clusters.log_posteriors(between)[0].diff().item() == pytest.approx(-30 * (3**0.5 - 1) / 2, rel=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("units", [torch.ones(()), torch.arange(1, 9)])
+def test_shares_come_with_a_linear_function_of_the_same_features(units: torch.Tensor, dtype: torch.dtype) -> None:
+    """Far from 0, where the slope has to be taken from the centre too for as many digits."""
+    features, labels = blobs(80, spread=1.0)
+    clusters = fit_clusters(unit_rows(features, units.double()), torch.nn.functional.one_hot(labels, 4).double())
+    slope, seen = torch.linspace(-1, 1, 8).double(), features.to(dtype)
+    shares, values = clusters.shares_beside(slope, torch.tensor(0.5).double())(seen, labels)
+    torch.testing.assert_close(shares, clusters.shares(seen, labels), check_dtype=False, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(values.double(), seen.double() @ slope + 0.5, atol=1e-4, rtol=1e-5)
+
+
 def test_columns_in_units_of_their_own_are_divided_by_their_deviation() -> None:
     """From thirty times the median deviation on; a constant column gets that of an ordinary one."""
     one = torch.tensor([[-1.0], [1.0]]).double()

@@ -223,6 +223,13 @@ class TestTwoWitnesses:
         assert alone.expected is None
         assert both.sets(sure[:1], 1.0, 0.9).tolist() == alone.sets(sure[:1], 1.0, 0.9).tolist() == [[True] * 3]
 
+    def test_a_rule_for_batches_gives_the_sets_of_all_rows(self) -> None:
+        rows = torch.from_numpy(random_probabilities(60))
+        found = conformity(rows, rows.argmax(dim=1), torch.linspace(0.1, 3, 60), rows)
+        weights, rule = torch.logspace(-2, 2, 60), found.rule(0.8)
+        parts = [rule(*part) for part in zip(torch.split(rows, 25), torch.split(weights, 25), strict=True)]
+        assert torch.equal(torch.cat(parts), found.sets(rows, weights, 0.8))
+
     def test_expected_thresholds_are_the_quantiles_by_definition(self) -> None:
         target = random_probabilities(40)
         expected = conformity(torch.eye(5), torch.arange(5), torch.ones(5), torch.from_numpy(target)).expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
@@ -163,6 +163,10 @@ class Calibrator(ABC):
         return outputs._replace(
             logits=self.calibrate(outputs, state), density_ratio=self.density_ratio(outputs, state)
         )
+
+    def prepared(self, state: State) -> Callable[[Outputs], Outputs]:
+        """`calibrated` of a state, for many batches: what does not depend on their rows may be done once."""
+        return partial(self.calibrated, state=state)
 
     def diagnose(self, data: CalibrationData) -> Diagnosis | None:
         """What to expect on the target, by the estimator of this calibrator where it has one."""

@@ -15,21 +15,21 @@ stay as they are.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from shiftcal.calibrators.base import CalibrationData, Calibrator, State, held_out_temperature, observed_rows
+from shiftcal.calibrators.base import CalibrationData, Calibrator, State, held_out_temperature
 from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.domain_classifier import DomainClassifier
 from shiftcal.target.estimators import ESTIMATORS, estimator_class
 from shiftcal.target.estimators.base import AccuracyEstimator
-from shiftcal.target.evidence import ObservedRows, ShiftEvidence, log_probabilities
+from shiftcal.target.evidence import ShiftEvidence, log_probabilities
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
 from shiftcal.target.shifted_part import shifted_probability_anywhere
@@ -80,20 +80,59 @@ class TargetScaling(TrustRule, Calibrator):
 
     def calibrated(self, outputs: Outputs, state: State) -> Outputs:
         """Scaled logits, and the ratio that decides where scaling acts."""
-        if "log_temperature" not in state:
-            return outputs
-        ratio = self.density_ratio(outputs, state)
-        logits = ConfidenceScaling.from_state(state).scaled_logits(self._rows(outputs, ratio, state))
-        return outputs._replace(logits=logits.to(outputs.logits.dtype), density_ratio=ratio)
+        return self.prepared(state)(outputs)
 
     def density_ratio(self, outputs: Outputs, state: State) -> Tensor:
         """The ratio that decides where scaling acts."""
+        return self.calibrated(outputs, state).density_ratio
+
+    def prepared(self, state: State) -> Callable[[Outputs], Outputs]:
+        """See `Calibrator.prepared`."""
+        if "log_temperature" not in state:
+            return lambda outputs: outputs
+        scaling = ConfidenceScaling.from_state(state)
+        look = self._look(scaling, state)
+
+        def calibrated(outputs: Outputs) -> Outputs:
+            ratio, tau, shares = look(outputs)
+            scale = scaling.log_scale_by(tau, shares).exp_().div_(state["temperature"])
+            return outputs._replace(logits=outputs.logits * scale.unsqueeze(-1), density_ratio=ratio)
+
+        return calibrated
+
+    def _look(
+        self, scaling: ConfidenceScaling, state: State
+    ) -> Callable[[Outputs], tuple[Tensor, Tensor, Tensor | None]]:
+        """What gives the ratio, tau and, where clusters vote, the share of the predicted one: (N,) each.
+
+        All in the precision of the outputs: to widen them takes longer than all the rest, for digits they don't have.
+        """
+        clusters = scaling.voting_clusters if self.use_features else None
+
+        def by_model(outputs: Outputs) -> tuple[Tensor, Tensor, Tensor | None]:
+            shares = None if clusters is None else clusters.shares(outputs.structure, outputs.logits.argmax(dim=-1))
+            return outputs.density_ratio, 1 / (1 + outputs.density_ratio), shares
+
         if "ratio_slope" not in state:
-            return outputs.density_ratio
-        seen = outputs.structure if self.use_features else log_probabilities(outputs.logits.double())
-        # In the precision of the features: to widen them takes longer than all the rest, for digits they don't have.
-        log_ratio = (seen @ state["ratio_slope"].to(seen.dtype)).double() + state["ratio_intercept"]
-        return self._bounded(log_ratio).to(outputs.logits.dtype)
+            return by_model
+        slope, intercept, shifted_share = (
+            state["ratio_slope"],
+            state["ratio_intercept"],
+            float(state["shifted_share"]),
+        )
+        shares_and_values = None if clusters is None else clusters.shares_beside(slope, intercept)
+
+        def by_slope(outputs: Outputs) -> tuple[Tensor, Tensor, Tensor | None]:
+            shares = None
+            if shares_and_values is not None:
+                shares, log_ratio = shares_and_values(outputs.structure, outputs.logits.argmax(dim=-1))
+            else:
+                seen = outputs.structure if self.use_features else log_probabilities(outputs.logits.double())
+                log_ratio = seen @ slope.to(seen.dtype) + intercept
+            ratio = self._bounded(log_ratio.to(outputs.logits.dtype))
+            return ratio, shifted_probability_anywhere(ratio, shifted_share), shares
+
+        return by_slope
 
     def diagnose(self, data: CalibrationData) -> Diagnosis | None:
         """By the estimator and the constants of this calibrator."""
@@ -126,16 +165,7 @@ class TargetScaling(TrustRule, Calibrator):
         return replace(evidence, held_out=held_out, target=target, known_structure=evidence.structure)
 
     def _bounded(self, log_ratio: Tensor) -> Tensor:
-        limit = math.log(self.ratio_bound)
-        return log_ratio.clamp(-limit, limit).exp()
-
-    def _rows(self, outputs: Outputs, ratio: Tensor, state: State) -> ObservedRows:
-        rows = observed_rows(outputs, outputs.logits.double() / state["temperature"], with_features=False)
-        if self.use_features:
-            rows = replace(rows, features=outputs.structure)
-        if "ratio_slope" not in state:
-            return rows
-        return replace(rows, target_probability=shifted_probability_anywhere(ratio.double(), state["shifted_share"]))
+        return log_ratio.exp().clamp_(1 / self.ratio_bound, self.ratio_bound)
 
 
 def _scalar(value: float) -> Tensor:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -55,13 +56,27 @@ class Clusters:
 
     def log_posteriors(self, features: Tensor) -> Tensor:
         """log q (N, C): the share of each cluster in each row, finite where it is too small to be written."""
-        return torch.log_softmax(CONCENTRATION * self._similarities(features), dim=-1)
+        return torch.log_softmax(self._log_odds(features), dim=-1)
 
     def shares(self, features: Tensor, clusters: Tensor) -> Tensor:
         """q (N,) of one cluster (N,) in each row: of few clusters that takes less time than `log_posteriors`."""
-        # Cosines are at most 1: no power is too large to be written.
-        odds = (CONCENTRATION * self._similarities(features)).exp_()
-        return odds.gather(-1, clusters.unsqueeze(-1)).squeeze(-1).div_(odds.sum(dim=-1))
+        return _shares(self._log_odds(features), clusters)
+
+    def shares_beside(self, slope: Tensor, intercept: Tensor) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """`shares` as a function that gives a linear function (N,) of the features too: of slope (F,) and intercept.
+
+        Both come of one look at the features. What does not depend on them is done here, once for many batches.
+        """
+        # Of rows as they are seen from the centre, which adds a constant.
+        slope = slope * self.units
+        at_centre = slope @ self.centre + intercept
+        vectors = torch.cat([self._concentrated, slope.float().unsqueeze(0)])
+
+        def shares_and_values(features: Tensor, clusters: Tensor) -> tuple[Tensor, Tensor]:
+            products, lengths = self._products(features, vectors)
+            return _shares(products[:, :-1] / lengths, clusters), products[:, -1] + at_centre
+
+        return shares_and_values
 
     def log_posteriors_of(self, rows: UnitRows) -> Tensor:
         """The same of rows that these clusters were found from."""
@@ -72,13 +87,34 @@ class Clusters:
         """The cluster (N,) with the largest share in each row, of rows as `UnitRows` has them (N, F)."""
         return (directions @ self.centroids.to(directions).T).argmax(dim=-1)
 
-    def _similarities(self, features: Tensor) -> Tensor:
-        """Cosines (N, C) of each row and each centroid, seen from the centre; found in single precision."""
-        units, centre = (part.to(features) for part in (self.units, self.centre))
-        # Lengths divide the few cosines, and not the many features.
-        moved = (features - centre if bool((units == 1).all()) else features / units - centre).float()
+    def _log_odds(self, features: Tensor) -> Tensor:
+        """kappa times the cosines (N, C) of each row and each centroid, seen from the centre."""
+        products, lengths = self._products(features, self._concentrated)
+        # Lengths divide the few products, and not the many features.
+        return (products / lengths).to(features.dtype)
+
+    def _products(self, features: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """Of rows seen from the centre the products with vectors (K, F), and lengths (N, 1): in single precision."""
+        centre = self.centre.to(features)
+        moved = (features / self.units.to(features) - centre if self._has_units else features - centre).float()
         lengths: Tensor = vector_norm(moved, dim=-1, keepdim=True)
-        return (linear(moved, self.centroids.float()) / lengths.clamp_min(_LEAST_LENGTH)).to(features.dtype)
+        return linear(moved, vectors), lengths.clamp_min_(_LEAST_LENGTH)
+
+    @property
+    def _concentrated(self) -> Tensor:
+        """kappa times the centroids (C, F), in single precision."""
+        return CONCENTRATION * self.centroids.float()
+
+    @cached_property
+    def _has_units(self) -> bool:
+        return bool((self.units != 1).any())
+
+
+def _shares(log_odds: Tensor, clusters: Tensor) -> Tensor:
+    """q (N,) of one cluster (N,) in each row, from `Clusters._log_odds`, which are overwritten."""
+    # They are at most kappa: no power is too large to be written.
+    odds = log_odds.exp_()
+    return odds.gather(-1, clusters.unsqueeze(-1)).squeeze(-1).div_(odds.sum(dim=-1))
 
 
 @dataclass(frozen=True)

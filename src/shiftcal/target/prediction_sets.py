@@ -35,6 +35,7 @@ same device; all is computed in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -80,11 +81,21 @@ class Conformity(NamedTuple):
         Raises:
             InvalidInputError: see `prediction_sets`.
         """
-        thresholds = weighted_threshold(self.scores.numpy(), self.weights.numpy(), test_weights, coverage)
+        return self.rule(coverage)(probabilities, test_weights)
+
+    def rule(self, coverage: float) -> Callable[[ArrayT, Array | float], ArrayT]:
+        """`sets` of a coverage, for many batches: what does not depend on their rows is done once."""
+        thresholds = _Thresholds.of(self.scores, self.weights, coverage)
         if self.expected is not None and coverage < 1:
             expected = float(self.expected[int(np.ceil(coverage * STEPS * (1 - _ROUNDING)))])
-            thresholds = np.where(np.isinf(thresholds), expected, np.maximum(thresholds, expected))
-        return _sets_within(probabilities, thresholds, "lac")
+            values = thresholds.values
+            values = np.where(np.isinf(values), expected, np.maximum(values, expected))
+            thresholds = thresholds._replace(values=values)
+
+        def sets(probabilities: ArrayT, test_weights: Array | float) -> ArrayT:
+            return _sets_within(probabilities, thresholds.at(test_weights), "lac")
+
+        return sets
 
 
 def conformity(held_out: Tensor, labels: Tensor, weights: Tensor, target: Tensor | None = None) -> Conformity:
@@ -169,24 +180,40 @@ def weighted_threshold(
     >>> weighted_threshold(np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4), np.array([1.0, 4.0]), 0.6)
     array([0.3, inf])
     """
-    values = _numpy(scores, "scores", 1)
-    weights = _checked_weights(calibration_weights, "calibration_weights", 1)
-    test_weights = _checked_weights(test_weight, "test_weight", None)
-    if len(weights) != len(values):
-        raise InvalidInputError(
-            f"calibration_weights must have shape ({len(values)},), one per score. Got shape {weights.shape} instead."
-        )
-    if not 0 < coverage <= 1:
-        raise InvalidInputError(f"coverage must be above 0 and at most 1. Got {coverage!r} instead.")
-    order = np.argsort(values, kind="stable")
-    mass = np.cumsum(weights[order])
-    total = mass[-1] + test_weights
-    if not (total > 0).all():
-        raise InvalidInputError("calibration_weights and test_weight must not all be 0: give positive weights.")
-    rank = np.searchsorted(mass, coverage * total * (1 - _ROUNDING), side="left")
-    with_infinity = np.append(values[order], np.inf)
-    thresholds = np.where(coverage == 1, np.inf, with_infinity[rank])
-    return _like(thresholds, scores)
+    return _like(_Thresholds.of(scores, calibration_weights, coverage).at(test_weight), scores)
+
+
+class _Thresholds(NamedTuple):
+    """`weighted_threshold` as far as it does not depend on test rows."""
+
+    mass: _FloatArray
+    """(n,) weights of held-out rows in the order of their scores, cumulated."""
+    values: _FloatArray
+    """(n + 1,) thresholds by rank: these scores, and infinity."""
+    coverage: float
+
+    @classmethod
+    def of(cls, scores: Array, weights: Array, coverage: float) -> _Thresholds:
+        values = _numpy(scores, "scores", 1)
+        checked = _checked_weights(weights, "calibration_weights", 1)
+        if len(checked) != len(values):
+            raise InvalidInputError(
+                f"calibration_weights must have shape ({len(values)},), one per score. "
+                f"Got shape {checked.shape} instead."
+            )
+        if not 0 < coverage <= 1:
+            raise InvalidInputError(f"coverage must be above 0 and at most 1. Got {coverage!r} instead.")
+        order = np.argsort(values, kind="stable")
+        ranked = np.append(values[order], np.inf) if coverage < 1 else np.full(len(values) + 1, np.inf)
+        return cls(np.cumsum(checked[order]), ranked, coverage)
+
+    def at(self, test_weight: Array | float) -> _FloatArray:
+        """Of rows of such weights (M,), or of one."""
+        total = self.mass[-1] + _checked_weights(test_weight, "test_weight", None)
+        if not (total > 0).all():
+            raise InvalidInputError("calibration_weights and test_weight must not all be 0: give positive weights.")
+        rank = np.searchsorted(self.mass, self.coverage * total * (1 - _ROUNDING), side="left")
+        return np.asarray(self.values[rank])
 
 
 def prediction_sets(
@@ -217,8 +244,8 @@ def prediction_sets(
     >>> prediction_sets(np.array([[0.2, 0.5, 0.3]]), np.ones(1), calibration, np.ones(4), 0.8)
     array([[False,  True,  True]])
     """
-    thresholds = weighted_threshold(_numpy(scores, "scores", 1), calibration_weights, test_weights, coverage)
-    return _sets_within(probabilities, thresholds, score, uniform)
+    thresholds = _Thresholds.of(scores, calibration_weights, coverage)
+    return _sets_within(probabilities, thresholds.at(test_weights), score, uniform)
 
 
 def _sets_within(
@@ -231,7 +258,9 @@ def _sets_within(
             f"Got shape {thresholds.shape} instead."
         )
     chosen = class_scores(checked, score, uniform) <= np.reshape(thresholds, (-1, 1))
-    chosen[np.arange(len(checked)), checked.argmax(axis=1)] = True
+    # A set that holds any class holds the most likely one, whose score is the smallest.
+    empty = np.flatnonzero(~chosen.any(axis=1))
+    chosen[empty, checked[empty].argmax(axis=1)] = True
     return _like(chosen, probabilities)
 
 

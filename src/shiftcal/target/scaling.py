@@ -61,12 +61,22 @@ class ConfidenceScaling:
 
     def log_scale(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
         """(N,) log of the factor for the logits of each row; log q (N, C) of the clusters may be at hand."""
-        votes = torch.zeros_like(rows.target_probability)
+        shares = None
         if log_posteriors is not None:
-            votes = self.cluster_vote * _of_predicted(log_posteriors, rows)
-        elif self.clusters is not None and rows.features is not None and self.cluster_vote:
-            votes = self.cluster_vote * self.clusters.shares(rows.features, rows.predicted)
-        return _log_scale(rows, votes, self.log_temperature, self.source_log_temperature)
+            shares = _of_predicted(log_posteriors, rows)
+        elif self.voting_clusters is not None and rows.features is not None:
+            shares = self.voting_clusters.shares(rows.features, rows.predicted)
+        return self.log_scale_by(rows.target_probability, shares)
+
+    def log_scale_by(self, target_probability: Tensor, shares: Tensor | None) -> Tensor:
+        """The same from tau (N,) and u (N,), None: without a vote."""
+        votes = torch.zeros_like(target_probability) if shares is None else self.cluster_vote * shares
+        return _log_scale(target_probability, votes, self.log_temperature, self.source_log_temperature)
+
+    @property
+    def voting_clusters(self) -> Clusters | None:
+        """The clusters, where they weigh anything."""
+        return self.clusters if self.cluster_vote else None
 
     def scaled_logits(self, rows: ObservedRows, log_posteriors: Tensor | None = None) -> Tensor:
         """(N, C)."""
@@ -142,11 +152,8 @@ def _of_predicted(log_posteriors: Tensor, rows: ObservedRows) -> Tensor:
     return log_posteriors.gather(-1, rows.predicted.unsqueeze(-1)).squeeze(-1).exp()
 
 
-def _log_scale(
-    rows: ObservedRows, votes: Tensor, log_temperature: Tensor | float, of_source: Tensor | float
-) -> Tensor:
-    tau = rows.target_probability
-    return tau * (votes - log_temperature) - (1 - tau) * of_source
+def _log_scale(tau: Tensor, votes: Tensor, log_temperature: Tensor | float, of_source: Tensor | float) -> Tensor:
+    return tau * (votes + (of_source - log_temperature)) - of_source
 
 
 def _confidence_of(rows: ObservedRows, votes: Tensor) -> Callable[[float, float], float]:
@@ -155,7 +162,7 @@ def _confidence_of(rows: ObservedRows, votes: Tensor) -> Callable[[float, float]
     below_largest = rows.logits - rows.logits.amax(dim=-1, keepdim=True)
 
     def confidence(log_temperature: float, of_source: float) -> float:
-        scale = _log_scale(rows, votes, log_temperature, of_source).exp()
+        scale = _log_scale(rows.target_probability, votes, log_temperature, of_source).exp()
         return float((scale.unsqueeze(-1) * below_largest).exp_().sum(dim=-1).reciprocal().mean())
 
     return confidence

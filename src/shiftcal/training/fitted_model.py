@@ -86,7 +86,7 @@ class FittedModel:
 
     def predict(self, inputs: Inputs, *, keep_inputs: bool = False) -> Outputs:
         """Outputs for all rows, with calibrated logits and, if asked, with inputs that are vectors."""
-        return self._outputs(self._network_inputs(inputs), finish=self._calibrated_outputs, keep_inputs=keep_inputs)
+        return self._outputs(self._network_inputs(inputs), finish=self._calibration(), keep_inputs=keep_inputs)
 
     def predict_batches(self, inputs: Inputs, coverage: float | None = None) -> Iterator[Predicted]:
         """Calibrated probabilities, density ratio and, for a coverage, sets, batch by batch and in one pass.
@@ -99,17 +99,17 @@ class FittedModel:
         inputs = self._network_inputs(inputs)
         training = self.recipe.training
         device = prediction_device(training.device)
+        sets_of = None if coverage is None else self._conformity().rule(coverage)
         for outputs in predict_batches(
             self.recipe.method,
             self.network.to(device),
             inputs,
             device=device,
             flip_average=training.flip_average,
-            finish=self._calibrated_outputs,
+            finish=self._calibration(),
         ):
             probabilities, ratio = probabilities_of(outputs.logits), outputs.density_ratio.double()
-            sets = None if coverage is None else self._conformity().sets(probabilities, 1 / ratio, coverage)
-            yield Predicted(probabilities, ratio, sets)
+            yield Predicted(probabilities, ratio, None if sets_of is None else sets_of(probabilities, 1 / ratio))
 
     def _network_inputs(self, inputs: Inputs) -> Inputs:
         """What the network is given: the inputs, or features of a frozen backbone."""
@@ -158,7 +158,7 @@ class FittedModel:
         calibrator = self.recipe.calibrator
         scaling = calibrator if isinstance(calibrator, TargetScaling) else TargetScaling()
         checks = self.held_out.input_checks(inputs)
-        found = estimate_performance(data, self._calibrated_outputs(said), scaling, self.classes, inputs=checks)
+        found = estimate_performance(data, self._calibration()(said), scaling, self.classes, inputs=checks)
         return replace(found, num_rows=num_rows)
 
     def with_calibrator(
@@ -192,11 +192,8 @@ class FittedModel:
         fitted = replace(self, calibrator_state=state, findings=replace(self.findings, diagnosis=diagnosis))
         if held_out is None:
             return replace(fitted, conformity=None, held_out=None)
-        source, target = (
-            None if outputs is None else fitted._calibrated_outputs(outputs)
-            for outputs in (data.held_out, data.target)
-        )
-        assert source is not None
+        calibrate = fitted._calibration()
+        source, target = calibrate(data.held_out), None if data.target is None else calibrate(data.target)
         found = conformity(
             torch.softmax(source.logits.double(), dim=-1),
             data.held_out_labels,
@@ -238,11 +235,12 @@ class FittedModel:
             before_adaptation=self.recipe.method.before_adaptation(self.network),
         )
 
-    def _calibrated_outputs(self, outputs: Outputs) -> Outputs:
+    def _calibration(self) -> Callable[[Outputs], Outputs]:
+        """What is done to outputs of the network, of any number of batches."""
         calibrator, state = self.recipe.calibrator, self.calibrator_state
         if calibrator is None or state is None:
-            return outputs
-        return calibrator.calibrated(outputs, state)
+            return lambda outputs: outputs
+        return calibrator.prepared(state)
 
     def _outputs(
         self, inputs: Inputs, *, finish: Callable[[Outputs], Outputs] | None = None, keep_inputs: bool = False
