@@ -113,6 +113,14 @@ class Batch(NamedTuple):
     """(B, C) what the method chose for the target rows, 0 where it chose nothing: for methods whose pseudo-labels do
     not join the source, and None for these too in epochs without any."""
 
+    def with_target_rows(self, chosen: Tensor) -> Batch:
+        """The batch with some of its target rows, by a mask (B,)."""
+        inputs, rows, labels = (
+            None if part is None else part[chosen]
+            for part in (self.target_inputs, self.target_rows, self.target_soft_labels)
+        )
+        return self._replace(target_inputs=inputs, target_rows=rows, target_soft_labels=labels)
+
 
 class _RawBatch(NamedTuple):
     """The part of a batch that worker processes prepare."""

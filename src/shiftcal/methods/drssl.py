@@ -109,17 +109,20 @@ class DistributionallyRobustSemiSupervised(
         """The ratio, and labels and pseudo-labels on views with the ratio as it stands."""
         assert batch.target_inputs is not None
         num_rows = len(batch.target_inputs)
+        may_be_accepted = self._may_be_accepted(batch)
         # As many as of the source; every so many, they are the same however many processes share a batch.
         for_ratio = torch.arange(num_rows, device=batch.target_inputs.device) % self.target_multiple == 0
-        wanted = self._may_be_accepted(batch) | for_ratio
+        seen_weakly = may_be_accepted | for_ratio
         # Ratio and reference learn from weak views too: a ratio would soon know the rows of a small target by heart.
-        labelled, weak, strong, batch = classify_views(network.task, batch, wanted)
+        labelled, weak, strong, batch = classify_views(
+            network.task, batch, weak_rows=seen_weakly, strong_rows=may_be_accepted
+        )
+        for_ratio, may_be_accepted = for_ratio[seen_weakly], may_be_accepted[seen_weakly]
+        of_ratio, ratio_batch = weak.taken(for_ratio), batch.with_target_rows(for_ratio)
+        seen = network.seen_of_both(ratio_batch, labelled, of_ratio)
+        ratio = self.ratio_loss(network, ratio_batch, seen, of_ratio.logits)
+        weak, batch = weak.taken(may_be_accepted), batch.with_target_rows(may_be_accepted)
         assert batch.target_inputs is not None
-        for_ratio = for_ratio[wanted]
-        ratio_batch = batch._replace(target_inputs=batch.target_inputs[for_ratio])
-        target = weak.taken(for_ratio)
-        seen = network.seen_of_both(ratio_batch, labelled, target)
-        ratio = self.ratio_loss(network, ratio_batch, seen, target.logits)
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(network.seen_by_ratio(batch.target_inputs, weak))
             label_logits = self._label_logits(network, batch.target_inputs, weak, log_ratio)

@@ -30,43 +30,41 @@ class ViewOutputs(NamedTuple):
     labelled: DomainOutputs
     """Of weak views of the source."""
     weak: DomainOutputs
-    """Of weak views of the target."""
+    """Of weak views of the target, without gradients."""
     strong: DomainOutputs
-    """Of strong views of the same rows."""
+    """Of strong views of the target."""
     weak_batch: Batch
-    """The batch, with the weak views in place of its inputs; its target rows are those that were wanted."""
+    """The batch with the weak views in place of its inputs; its target rows are those of `weak`."""
 
 
-def classify_views(network: Classifier, batch: Batch, wanted: Tensor | None = None) -> ViewOutputs:
-    """Views of a batch, those of the target's weak ones without gradients.
+def classify_views(
+    network: Classifier, batch: Batch, *, weak_rows: Tensor | None = None, strong_rows: Tensor | None = None
+) -> ViewOutputs:
+    """Views of a batch, of all target rows or, by masks (N,), of those that each view is wanted of.
 
     They go in one pass, so that batch norm sees one mixture of them. Published code interleaves the rows of the views
     for that, since its devices take slices of the whole. Here every process has its own part of each view: they are
     put end to end, and taken apart at the same places. Without batch norm the pass of the weak views is one of its
-    own, which saves their part of the backward pass, and target rows that are not `wanted` (N,) pass in neither.
+    own, which saves their part of the backward pass, and rows of which a view is not wanted do not pass in it.
     """
     assert batch.target_inputs is not None
     views, is_mixture = batch.views, uses_batch_statistics(network)
-    shown = None if is_mixture else wanted
-    labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs, only=shown)
-    strong = views.strong(batch.target_inputs, missing=network.backbone.mean, only=shown)
+    shown_weak, shown_strong = (None, None) if is_mixture else (weak_rows, strong_rows)
+    labelled, weak = views.weak(batch.source_inputs), views.weak(batch.target_inputs, only=shown_weak)
+    strong = views.strong(batch.target_inputs, missing=network.backbone.mean, only=shown_strong)
     if is_mixture:
         labelled_outputs, weak_outputs, strong_outputs = classify_jointly(network, labelled, weak, strong)
         weak_outputs = weak_outputs.detached()
-        if wanted is not None:
-            weak = weak[wanted]
-            weak_outputs, strong_outputs = weak_outputs.taken(wanted), strong_outputs.taken(wanted)
+        if weak_rows is not None:
+            weak, weak_outputs = weak[weak_rows], weak_outputs.taken(weak_rows)
+        if strong_rows is not None:
+            strong_outputs = strong_outputs.taken(strong_rows)
     else:
         with torch.no_grad():
             (weak_outputs,) = classify_jointly(network, weak)
         labelled_outputs, strong_outputs = classify_jointly(network, labelled, strong)
-    rows, chosen = (
-        part if part is None or wanted is None else part[wanted]
-        for part in (batch.target_rows, batch.target_soft_labels)
-    )
-    weak_batch = batch._replace(
-        source_inputs=labelled, target_inputs=weak, target_rows=rows, target_soft_labels=chosen
-    )
+    weak_batch = batch if weak_rows is None else batch.with_target_rows(weak_rows)
+    weak_batch = weak_batch._replace(source_inputs=labelled, target_inputs=weak)
     return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs, weak_batch)
 
 
