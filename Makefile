@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 EXTRAS := demo,vision,tables,backbones,onnx,dev
 # The suite's own processes share two cores; more threads in each only get in each other's way.
 export OMP_NUM_THREADS ?= 1
+# Where a test asks for two, they sleep until there is work; they would spin, which took as long as the work itself.
+export OMP_WAIT_POLICY ?= PASSIVE
 # Some virtual machines name matrix units (AMX) that they do not let programs use: bfloat16 would end in an illegal
 # instruction. Nothing else is computed by them.
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
