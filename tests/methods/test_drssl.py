@@ -65,11 +65,13 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     method = DistributionallyRobustSemiSupervised(unlabelled_multiple=1)
     network = with_ratio(method.build(blueprint))
     (update,) = method.training_step(network, batch)
-    outputs = [DomainOutputs(*network.task(part)) for part in (seen.source_inputs, seen.target_inputs)]
-    expected, of_inputs = (
-        method.ratio_loss(network, part, network.seen_of_both(part, *outputs), outputs[1].logits).loss.item()
-        for part in (seen, batch)
-    )
+
+    def loss_of(part: Batch) -> float:
+        outputs = [DomainOutputs(*network.task(inputs)) for inputs in (part.source_inputs, part.target_inputs)]
+        rows = network.seen_of_both(part, *outputs)
+        return method.ratio_loss(network, part, rows, outputs[1].logits).loss.item()
+
+    expected, of_inputs = loss_of(seen), loss_of(batch)
     assert update.beside[RATIO].item() == pytest.approx(expected, rel=1e-6)
     assert update.beside[RATIO].item() != of_inputs
 
@@ -169,12 +171,6 @@ def test_only_rows_with_a_label_are_shown_and_the_loss_is_that_of_all(body: str)
     assert shown == ([8, 4 + 6, 12, 4 + 12] if body == "small-cnn" else [28, 28])
 
 
-def test_its_ratio_has_a_network_of_its_own(blueprint: Blueprint) -> None:
-    ratio = DistributionallyRobustSemiSupervised().build(blueprint).ratio
-    assert ratio is not None
-    assert "backbone" in ratio
-
-
 def test_a_step_accepts_what_still_has_its_label_by_the_corrected_prediction(
     blueprint: Blueprint, batch: Batch
 ) -> None:
@@ -242,7 +238,7 @@ def test_where_little_accuracy_is_expected_twice_the_mean_confidence_is_sure_eno
 
 
 def test_prior_correction_needs_held_out_rows(features: ShiftProblem, view_of: Any) -> None:
-    method = DistributionallyRobustSemiSupervised(ratio_network="shared")
+    method = DistributionallyRobustSemiSupervised()
     torch.manual_seed(0)
     statistics = InputStatistics(torch.zeros(4), torch.ones(4))
     network = method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True)).eval()
