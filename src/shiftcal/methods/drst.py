@@ -8,15 +8,16 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
 
 The paper's own form is `labelling="confidence"`: p is the prediction f of `drl`, and selected rows are source to the
 ratio too; with `ratio_strength=1` and a `class_regularization` above 0. The default is ours: the task is trained at
-R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and where clusters take part in
-it, so does the class confusion of `mcc`:
+R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and class confusion as in `mcc`
+has a part:
 
     loss  + confusion_weight trust confusion(target logits / 2.5)
 
-Little confusion is worth something where each cluster of the target is a class, and ruins a classifier where it is
-not: it counts as far as the clusters are trusted. How sure predictions may be is not settled here: put the calibrator
-`target-scaling` behind (the composition `adapted`). Selected images are shown in strong views, as those of `cbst` and
-its kin are.
+Little confusion is worth something where each cluster of the target is a class, and the one that the classifier takes
+it for; where it is not, it ruins a classifier. So trust is how far the clusters are believed, those of images in
+features of the source reference, times the accuracy that is expected. How sure predictions may be is not settled
+here: put the calibrator `target-scaling` behind (the composition `adapted`). Selected images are shown in strong
+views, as those of `cbst` and its kin are.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class DistributionallyRobustSelfTraining(
     ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
     confusion_weight: float = option(
-        1.0, "of class confusion on the target, as far as its clusters are trusted", at_least=0
+        1.0, "of class confusion on the target, as far as its clusters are trusted to be classes", at_least=0
     )
 
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
@@ -84,7 +85,7 @@ class DistributionallyRobustSelfTraining(
         """As `drl`, with strong views of pseudo-labelled images, which the reference does not see, and confusion."""
         # In the paper's form they are source to the ratio too, which would learn to tell views from pictures.
         shown = self.in_strong_views(batch, network.task.backbone) if self.has_label_model else batch
-        if self.confusion_weight and network.uses_clusters(self.labelling):
+        if self.confusion_weight and network.labels.confusion_trust:
             update = self._update_with_confusion(network, shown)
         else:
             (update,) = super().training_step(network, shown)
@@ -97,7 +98,7 @@ class DistributionallyRobustSelfTraining(
         ratio = self.ratio_loss(network, batch, seen, target.logits.detach())
         task_loss = self.task_loss(batch, source.logits, ratio.log_ratio[: len(source.logits)])
         confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
-        loss = task_loss + self.confusion_weight * network.labels.cluster_trust * confusion
+        loss = task_loss + self.confusion_weight * network.labels.confusion_trust * confusion
         logged = {"task_loss": task_loss, "confusion_loss": confusion, **ratio.logged}
         return Update(TASK, loss, logged, beside={RATIO: ratio.loss})
 

@@ -3,7 +3,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from shiftcal.methods.shared.label_model import LabelBuffers, LabelModel, fit_label_model, shift_degree
+from shiftcal.methods.shared.label_model import (
+    LabelBuffers,
+    LabelModel,
+    fit_label_model,
+    shift_degree,
+    structure_trust,
+)
 from shiftcal.target.clusters import Clusters
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling
@@ -62,6 +68,20 @@ def test_clusters_may_vote_on_confidence_without_a_part_in_labels(evidence: Shif
     assert silent.scaling.cluster_vote == 0
     assert float(voting.scaling.cluster_vote) == pytest.approx(0.5, abs=0.01)
     assert voting.cluster_trust == silent.cluster_trust == 0
+
+
+def test_confusion_counts_by_the_trust_in_clusters_and_the_accuracy_though_labels_do_without_clusters(
+    evidence: ShiftEvidence,
+) -> None:
+    assert evidence.target.features is not None
+    buffers = LabelBuffers(evidence.target.features.shape[1], CLASSES)
+    for by_clusters in (False, True):
+        model, found = fit_label_model(evidence, by_clusters=by_clusters, correct_prior=False)
+        trust = structure_trust(found)
+        assert trust > 0.5
+        values = buffers.values(model, found)
+        assert float(values["cluster_trust"]) == pytest.approx(trust * by_clusters)
+        assert float(values["confusion_trust"]) == pytest.approx(trust * found.accuracy)
 
 
 def test_clusters_and_prior_correction_mend_labels(evidence: ShiftEvidence) -> None:
@@ -137,7 +157,7 @@ def test_where_class_frequencies_explain_the_shift_labels_follow_them_and_no_clu
     model, found = fit_label_model(evidence, by_clusters=True, correct_prior=True)
     assert found.prior_shift is not None
     assert found.prior_shift.explains
-    assert model.cluster_trust == 0
+    assert model.cluster_trust == structure_trust(found) == 0
     assert model.log_prior_correction[2] < -2
     later = replace(evidence, before_adaptation=BeforeAdaptation(0.9, 0.9, prior_explains=True))
     again, _ = fit_label_model(later, by_clusters=True, correct_prior=True)

@@ -96,8 +96,7 @@ def fit_label_model(
     if found.prior_explains:
         # Clusters of all classes would be looked for among rows of a few.
         by_clusters, for_threshold = False, False
-    # Where a shift changes nothing of what the classifier says, it needs no help from clusters.
-    believed = found.trust * shift_degree(found.domain_auc)
+    believed = structure_trust(found)
     trust = like.new_tensor(believed if by_clusters else 0.0)
     vote = rule.cluster_vote * believed if by_clusters or for_threshold else 0.0
     scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=for_threshold)
@@ -114,6 +113,13 @@ def fit_label_model(
     predicted = torch.softmax(uncorrected.log_scores(evidence.target), dim=-1).mean(dim=0)
     correction = shift_degree(found.domain_auc) * log_alignment(wanted, predicted)
     return LabelModel(scaling, trust, correction.to(like)), found
+
+
+def structure_trust(found: Diagnosis) -> float:
+    """How far clusters of the target, in features that the classifier is judged in, are believed to be classes."""
+    # Clusters of all classes would be looked for among rows of a few; and where a shift changes nothing of what the
+    # classifier says, it needs no help from clusters.
+    return 0.0 if found.prior_explains else found.trust * shift_degree(found.domain_auc)
 
 
 def shift_degree(domain_auc: float | None) -> float:
@@ -133,6 +139,7 @@ class LabelBuffers(nn.Module):
     log_temperature: Tensor
     source_log_temperature: Tensor
     cluster_trust: Tensor
+    confusion_trust: Tensor
     log_prior_correction: Tensor
     before_adaptation: Tensor
 
@@ -141,7 +148,8 @@ class LabelBuffers(nn.Module):
         self.register_buffer("units", torch.ones(structure_dim))
         self.register_buffer("centre", torch.zeros(structure_dim))
         self.register_buffer("centroids", torch.zeros(num_classes, structure_dim))
-        for name in ("cluster_vote", "log_temperature", "source_log_temperature", "cluster_trust"):
+        scalars = ("cluster_vote", "log_temperature", "source_log_temperature", "cluster_trust", "confusion_trust")
+        for name in scalars:
             self.register_buffer(name, torch.zeros(()))
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
         # Accuracy, domain AUC and whether class frequencies explained the shift; 0: not trained on pseudo-labels yet.
@@ -166,6 +174,8 @@ class LabelBuffers(nn.Module):
         values = {
             **model.scaling.state(),
             "cluster_trust": model.cluster_trust,
+            # Where clusters are other classes than the classifier takes them for, it would become sure of these.
+            "confusion_trust": torch.tensor(structure_trust(found) * found.accuracy),
             "log_prior_correction": model.log_prior_correction,
         }
         if self.known_before is None:
