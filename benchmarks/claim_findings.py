@@ -134,10 +134,10 @@ def ratio_and_humans() -> Finding:
 
 def adaptation() -> Finding:
     """Table 3: DRST against what it builds on."""
-    rows, methods = rows_of("adaptation/results.csv"), ("drst+target-scaling", "crst", "cbst", "source-only")
+    rows, methods = reproduced("adaptation"), ("drst+target-scaling", "crst", "cbst", "source-only")
     own, *rivals = (value(rows, "accuracy", method=method) for method in methods)
     return Finding(
-        verdict(own > max(rivals)), f"accuracy / Brier: {listed(rows, ('accuracy', 'brier_score'), methods)}"
+        verdict(own > max(rivals)), f"accuracy / Brier: {listed(rows, ('accuracy', 'brier'), methods)}"
     )
 
 
