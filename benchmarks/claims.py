@@ -74,8 +74,8 @@ CLAIMS = (
         "Table 3",
         "DRST is more accurate than CBST and CRST",
         found_in.adaptation,
-        "Office features and digits, one seed. Our `drst` also labels by clusters and a prior correction, and lessens "
-        "class confusion, by now on images too ([tables](adaptation.md)).",
+        "Office features and digits, one seed. Our `drst` also labels by clusters and a prior correction, and "
+        "lessens class confusion, by now on images too ([tables](adaptation.md)).",
     ),
     Claim(
         "Table 3, Fig. 5",

@@ -234,6 +234,7 @@ def main(arguments: list[str]) -> int:
     features, digits = read("calibration/results.csv"), read("calibration/digits_results.csv")
     adapted = read("reproduction/adaptation/adaptation.csv", "adaptation/drst.csv")
     curves = read("adaptation/learning_curves.csv")
+    few_labels = read("reproduction/ssl/ssl.csv")
     semi_supervised = read("semi_supervised/objects.csv", "semi_supervised/digits.csv")
     precision = read("semi_supervised/objects_precision.csv", "semi_supervised/digits_precision.csv")
     pages = {
@@ -262,6 +263,8 @@ def main(arguments: list[str]) -> int:
         },
         "reliability.md": {"crashes": crash_table(read("crashes/results.csv"))},
         "semi_supervised.md": {
+            "record": ranked_table(few_labels),
+            "record by task": task_table(few_labels, tuple(names(few_labels)), "accuracy"),
             "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),
             "tasks": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "accuracy"),
             "source": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "source_accuracy"),
