@@ -97,5 +97,13 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=RECORDS).stdout.strip()
+    """The commit, and whether anything differs from it but what measuring writes."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=RECORDS).stdout.strip()
+
+    changed = git(
+        "status", "--porcelain", "--", ":/", ":(exclude,top)benchmarks/performance/records", ":(exclude,top)docs"
+    )
+    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
