@@ -93,9 +93,7 @@ def fit_label_model(
     rule = Combined()
     found = rule.of_known_classes(evidence)
     like = evidence.target.logits
-    if found.prior_explains:
-        # Clusters of all classes would be looked for among rows of a few.
-        by_clusters, for_threshold = False, False
+    for_threshold = for_threshold and not found.prior_explains
     believed = structure_trust(found)
     trust = like.new_tensor(believed if by_clusters else 0.0)
     vote = rule.cluster_vote * believed if by_clusters or for_threshold else 0.0
