@@ -94,6 +94,40 @@ def test_ratio_gradient_is_the_closed_form_and_never_negative(regularization: fl
     assert (got >= 0).all()
 
 
+@pytest.mark.parametrize("regularization", [0.0, 0.5])
+def test_ratio_gradient_in_full_is_that_of_the_dual_whose_second_term_is_of_the_target_too(
+    regularization: float,
+) -> None:
+    """(f - g) . z: nothing is left to gain where f says of the logits what g does."""
+    world = FiniteWorld()
+    labels = torch.softmax(world.logits.flip(dims=(0, 1)), dim=-1)
+    ratio = world.ratio.clone().requires_grad_()
+    got = gradient(target_potential(world.logits, ratio, labels, class_regularization=regularization), ratio)
+    probabilities = robust_probabilities(world.logits, ratio, class_regularization=regularization)
+    assert_equal(got, (((probabilities - labels) * world.logits).sum(dim=-1) / len(ratio)).detach())
+    of_itself = target_potential(world.logits, ratio, probabilities.detach(), class_regularization=regularization)
+    assert_equal(gradient(of_itself, ratio), torch.zeros_like(ratio))
+
+
+def test_the_dual_in_full_is_the_cross_entropy_of_the_prediction() -> None:
+    world = FiniteWorld()
+    labels = torch.softmax(world.logits.flip(dims=(0, 1)), dim=-1)
+    expected = torch.nn.functional.cross_entropy(world.ratio[:, None] * world.logits, labels)
+    assert_equal(target_potential(world.logits, world.ratio, labels), expected)
+
+
+def test_the_second_term_is_that_of_the_source_by_a_change_of_measure() -> None:
+    """E_source[ z_y ] = E_target[ R g . z ], with g the frequencies of labels at each point of the source."""
+    world = FiniteWorld()
+    counts = torch.zeros_like(world.logits).index_put_(
+        (world.source_points, world.labels), torch.ones((), dtype=torch.float64), accumulate=True
+    )
+    labels = counts / counts.sum(dim=-1, keepdim=True)
+    points, ratio = world.target_points, world.ratio[world.target_points]
+    whole = dual_objective(world.logits[world.source_points], world.labels, world.logits[points], ratio)
+    assert_equal(target_potential(world.logits[points], ratio, labels[points]), whole)
+
+
 def test_a_constant_per_sample_changes_no_gradient() -> None:
     world = FiniteWorld()
     offset = torch.linspace(-9, 9, len(world.logits), dtype=torch.float64)[:, None]

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.functional.density_ratio import bounded_domain_logit
-from shiftcal.functional.dual import task_surrogate
+from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.methods.base import RATIO, TASK
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.drssl import DistributionallyRobustSemiSupervised
@@ -35,9 +35,17 @@ def median_ratio(model: FittedModel, problem: ShiftProblem) -> tuple[float, floa
 
 
 def test_ratio_tells_the_domains_apart_and_stays_within_its_bound(features: ShiftProblem) -> None:
-    source, target = median_ratio(fitted(features, ratio_bound=5.0), features)
+    source, target = median_ratio(fitted(features, ratio_bound=5.0, dual_weight=0.0), features)
     assert 1 < source <= 5
     assert 1 / 5 <= target < 1
+
+
+def test_where_clusters_agree_with_the_classifier_the_ratio_of_the_target_takes_no_confidence(
+    features: ShiftProblem,
+) -> None:
+    source, target = median_ratio(fitted(features), features)
+    assert 1 < source <= 100
+    assert 0.9 < target < 1.1
 
 
 @pytest.mark.parametrize("dual_weight", [0.0, 0.1])
@@ -76,6 +84,34 @@ def test_target_predictions_are_less_sure_than_without_the_ratio(features: Shift
         logits = fitted(features, ratio_strength=strength).predict(features.target.inputs).logits
         confidence.append(float(torch.softmax(logits, dim=-1).max(dim=-1).values.mean()))
     assert confidence[1] < confidence[0]
+
+
+def test_the_ratio_is_low_on_rows_whose_clusters_contradict_the_classifier(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    """Other labels than the classifier's, by clusters that are relied on, lower R; the classifier's own do not."""
+    method: DistributionallyRobust[Any] = DistributionallyRobust()
+    network = with_constant_log_ratio(method, blueprint, -1.0)
+    target = DomainOutputs(*network.task(batch.target_inputs))
+    seen = network.seen_by_ratio(batch.target_inputs, target)
+    slopes = []
+    for agrees in (True, False):
+        labels = target.logits.argmax(dim=-1) if agrees else target.logits.argmin(dim=-1)
+        network.label_estimate.probabilities = lambda *_, labels=labels: torch.eye(3)[labels]
+        log_ratio = network.log_ratio(seen).detach().requires_grad_()
+        loss = method._dual_term(network, batch, method.applied_ratio(log_ratio), target)
+        slopes.append(torch.autograd.grad(loss, log_ratio)[0])
+    assert bool((slopes[0] < 0).all())  # descending the loss raises R
+    assert bool((slopes[1] > 0).all())
+
+
+def test_the_published_dual_term_knows_no_labels(blueprint: Blueprint, batch: Batch) -> None:
+    method: DistributionallyRobust[Any] = DistributionallyRobust(ratio_use="paper")
+    network = method.build(blueprint)
+    target = DomainOutputs(*network.task(batch.target_inputs))
+    ratio = torch.linspace(0.5, 2, len(target.logits))
+    found = method._dual_term(network, batch, ratio, target)
+    torch.testing.assert_close(found, target_potential(target.logits, ratio / ratio.mean()))
 
 
 @pytest.mark.parametrize("use", ["paper", "capped"])
@@ -181,7 +217,7 @@ def test_separate_ratio_network_shares_nothing_with_the_task(blueprint: Blueprin
 def test_a_ratio_that_sees_confidence_falls_with_the_largest_probability_whatever_its_class(
     blueprint: Blueprint, batch: Batch
 ) -> None:
-    network: Any = DistributionallyRobust(ratio_network="confidence").build(blueprint)
+    network: Any = DistributionallyRobust(ratio_bound=10.0).build(blueprint)
     first, _, last = network.ratio["head"].layers
     torch.nn.init.zeros_(first.weight)
     torch.nn.init.zeros_(first.bias)

@@ -9,6 +9,14 @@ Its gradients, by ordinary differentiation:
     ratio network   dL/dR(x_t) = f(x_t) . z(x_t), z held fixed
     task network    dL/dz(x_s) = f(x_s) - 1[y_s], after the change of measure E_target[R ...] = E_source[...]
 
+By the same change of measure the second term depends on R too: E_source[ z_y ] = E_target[ R(x) g(x) . z(x) ] with
+g(x) = P(y | x). So the gradient of the ratio network in full is
+
+    dL/dR(x_t) = (f(x_t) - g(x_t)) . z(x_t)
+
+which makes R smaller where f is surer than g and larger where it is less sure: L is then the cross-entropy of f with
+labels from g. The published step leaves g out, which lowers R most where the classifier is sure.
+
 The task gradient needs source data only. R stands in f but not in front, so it is not the gradient of the
 cross-entropy of scaled logits; `task_surrogate` has exactly this gradient.
 """
@@ -22,15 +30,29 @@ from torch.nn.functional import cross_entropy
 from shiftcal.functional.predictive import RegularizedForm, centred, robust_logits
 
 
-def target_potential(logits: Tensor, density_ratio: Tensor, *, class_regularization: float = 0.0) -> Tensor:
-    """E_target[ (1 + r) logsumexp(R z / (1 + r)) ], whose gradient in R is f . z with f the inference form.
+def target_potential(
+    logits: Tensor,
+    density_ratio: Tensor,
+    label_probabilities: Tensor | None = None,
+    *,
+    class_regularization: float = 0.0,
+) -> Tensor:
+    """E_target[ (1 + r) logsumexp(R z / (1 + r)) - R g . z ]: its gradient in R is (f - g) . z, f the inference form.
 
-    Logits are centred, which makes that gradient non-negative: descending it only ever makes confident target
-    predictions more cautious.
+    Args:
+        logits: (N, C) z of target rows.
+        density_ratio: (N,) R.
+        label_probabilities: (N, C) g, what is known of their labels; None: the second term is left out, as published.
+            Logits are centred, which makes the gradient f . z non-negative: descending it only ever makes confident
+            target predictions more cautious.
+        class_regularization: r.
     """
     smoothing = 1 + class_regularization
-    scaled = density_ratio.unsqueeze(-1) * centred(logits) / smoothing
-    return smoothing * torch.logsumexp(scaled, dim=-1).mean()
+    scaled = density_ratio.unsqueeze(-1) * centred(logits)
+    potential = smoothing * torch.logsumexp(scaled / smoothing, dim=-1)
+    if label_probabilities is not None:
+        potential = potential - (label_probabilities * scaled).sum(dim=-1)
+    return potential.mean()
 
 
 def task_surrogate(

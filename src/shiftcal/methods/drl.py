@@ -3,18 +3,23 @@
 Wang et al., "Learning Calibrated Uncertainties for Domain Shift: A Distributionally Robust Learning Approach",
 IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7, Algorithm 1.
 
-    ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z)], z held fixed
+    ratio update   domain binary cross-entropy + dual_weight E_target[logsumexp(R z) - R g . z], z held fixed
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed, as it was before this update of it
     prediction     softmax(R z / (1 + r)),   R = min(1, exp(strength * bounded domain logit))
 
-The dual term has R by its mean over the target. By default R = 1 for rows more like the source than the target, and
-source rows are trained on with its mean: the few that look like the target would make all logits grow. With
-`ratio_use="paper"` R has no cap, and each row its own.
+The dual term is that of Eq. 7 in full (`shiftcal.functional.dual`): g is what can be known of the target's labels,
+the shares of its own clusters as far as classes form clusters on the source, else what a temperature makes of z
+(`shiftcal.methods.networks.label_estimate`). So the target itself says how far R has to go, and R is low on rows
+whose clusters contradict the classifier. R = 1 for rows more like the source than the target, and source rows are
+trained on with its mean: the few that look like the target would make all logits grow.
+
+With `ratio_use="paper"` R has no cap, each row its own, and the dual term is without g, as published. It then has R
+by its mean over the target, for only R z is fixed by the task: R would fall and z grow without end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -28,25 +33,28 @@ from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse, domain_loss, ratio_from_logit
 from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
-from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, Update
+from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, observed, task_outputs
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioLoss, RatioNet, RatioNetworkT
+from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate, is_due
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
 
-    ratio_strength: float = option(0.2, "multiplies log R in training and prediction; the paper: 1", at_least=0)
-    ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
+    ratio_strength: float = option(0.3, "multiplies log R in training and prediction; the paper: 1", at_least=0)
+    ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("capped", RATIO_USES)
-    ratio_network: RatioNet = option("confidence", "a head on the task's features, on confidence too, or a network")
+    ratio_network: RatioNet = option(
+        "confidence", "a head on the task's features, on confidence of task and clusters too, or a network"
+    )
     ratio_hidden: int = option(128, "width of the ratio head", at_least=1, at_most=65_536)
     ratio_optimizer: OptimizerKind = option("adamw", "of the ratio network, independent of that of the task")
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
     regularized_form: RegularizedForm = option("paper", "for r above 0: Theorem 1 as published, or its maximiser")
-    dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
+    dual_weight: float = option(3.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
 
     def build(self, blueprint: Blueprint) -> Any:
         """A classifier and a ratio."""
@@ -65,6 +73,12 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             plans[RATIO] = self.optimizer_plan(network.ratio.parameters(), learning_rate=rate, kind=kind)
         return plans
 
+    def fit_buffers(self, network: RatioNetworkT, view: TrainingView) -> Mapping[str, Tensor]:
+        """What can be known of the target's labels, where the ratio asks for it."""
+        if network.label_estimate is None or not is_due(view):
+            return {}
+        return {f"label_estimate.{name}": value for name, value in fitted_label_estimate(network, view).items()}
+
     def training_step(self, network: RatioNetworkT, batch: Batch) -> Iterator[Update]:
         """Algorithm 1: the ratio from both terms of the joint loss, and the task with the ratio as it stands."""
         logits, source = task_outputs(network.task, batch.source_inputs)
@@ -73,21 +87,32 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             yield Update(TASK, loss, {"task_loss": loss})
             return
         target = observed(network.task, batch.target_inputs)
-        ratio = self.ratio_loss(network, batch, network.seen_of_both(batch, source, target), target.logits)
+        ratio = self.ratio_loss(network, batch, network.seen_of_both(batch, source, target), target)
         loss = self.task_loss(batch, logits, ratio.log_ratio[: len(logits)])
         yield Update(TASK, loss, {"task_loss": loss, **ratio.logged}, beside={RATIO: ratio.loss})
 
-    def ratio_loss(self, network: RatioNetworkT, batch: Batch, seen: Tensor, target_logits: Tensor) -> RatioLoss:
+    def ratio_loss(self, network: RatioNetworkT, batch: Batch, seen: Tensor, target: DomainOutputs) -> RatioLoss:
         """Both terms of the joint loss, from all rows (N + M, ...) as the ratio sees them: it alone learns by it."""
         num_source, log_ratio = len(batch.source_labels), network.log_ratio(seen)
         loss = telling_apart = domain_loss(log_ratio, num_source, self.ratio_weights(batch))
         if self.dual_weight:
             ratio = self.applied_ratio(log_ratio[num_source:])
-            r, relative = self.class_regularization, ratio / mean_over_batch(ratio)
-            loss = loss + self.dual_weight * target_potential(target_logits, relative, class_regularization=r)
+            loss = loss + self.dual_weight * self._dual_term(network, batch, ratio, target)
         of_source, of_target = (part.mean() for part in log_ratio.detach().exp().tensor_split([num_source]))
         logged = {"domain_loss": telling_apart, "source_ratio": of_source, "target_ratio": of_target}
         return RatioLoss(loss, log_ratio.detach(), logged)
+
+    def _dual_term(self, network: RatioNetworkT, batch: Batch, ratio: Tensor, target: DomainOutputs) -> Tensor:
+        logits, r = target.logits.detach(), self.class_regularization
+        if self.ratio_use == "paper":
+            return target_potential(logits, ratio / mean_over_batch(ratio), class_regularization=r)
+        labels = torch.softmax(logits, dim=-1)
+        if network.label_estimate is not None:
+            assert batch.target_inputs is not None
+            labels = network.label_estimate.probabilities(
+                logits, network.structure(batch.target_inputs, target.features)
+            )
+        return target_potential(logits, ratio, labels, class_regularization=r)
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002
         """Weights (N + M,) of the rows of both domains in the ratio's loss, of mean one in each; None: all alike."""

@@ -46,7 +46,7 @@ from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import RATIO, TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics
-from shiftcal.methods.networks.density_ratio import RatioNet
+from shiftcal.methods.networks.density_ratio import PlainRatioNet
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, with_reference
@@ -65,7 +65,8 @@ class DistributionallyRobustSemiSupervised(
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("paper", RATIO_USES)
-    ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
+    ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
+    dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float | None = option(
@@ -120,7 +121,7 @@ class DistributionallyRobustSemiSupervised(
         for_ratio, may_be_accepted = for_ratio[seen_weakly], may_be_accepted[seen_weakly]
         of_ratio, ratio_batch = weak.taken(for_ratio), batch.with_target_rows(for_ratio)
         seen = network.seen_of_both(ratio_batch, labelled, of_ratio)
-        ratio = self.ratio_loss(network, ratio_batch, seen, of_ratio.logits)
+        ratio = self.ratio_loss(network, ratio_batch, seen, of_ratio)
         weak, batch = weak.taken(may_be_accepted), batch.with_target_rows(may_be_accepted)
         assert batch.target_inputs is not None
         with torch.no_grad(), frozen_statistics(network):

@@ -37,7 +37,7 @@ from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import RATIO, TASK, OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, classify_jointly
-from shiftcal.methods.networks.density_ratio import RatioNet
+from shiftcal.methods.networks.density_ratio import PlainRatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, with_reference
@@ -53,8 +53,10 @@ class DistributionallyRobustSelfTraining(
     """DRST: self-training on the target rows that a robust classifier is surest of, class by class."""
 
     ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
+    ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("paper", RATIO_USES)
-    ratio_network: RatioNet = option("shared", "a head on the task's features, on confidence too, or a network")
+    ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
+    dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
     confusion_weight: float = option(
         1.0, "of class confusion on the target, as far as its clusters are trusted to be classes", at_least=0
     )
@@ -95,7 +97,7 @@ class DistributionallyRobustSelfTraining(
         assert batch.target_inputs is not None
         source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
         seen = network.seen_of_both(batch, source, target)
-        ratio = self.ratio_loss(network, batch, seen, target.logits.detach())
+        ratio = self.ratio_loss(network, batch, seen, target)
         task_loss = self.task_loss(batch, source.logits, ratio.log_ratio[: len(source.logits)])
         confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
         loss = task_loss + self.confusion_weight * network.labels.confusion_trust * confusion

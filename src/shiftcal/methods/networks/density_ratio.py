@@ -10,10 +10,13 @@ from torch import Tensor, nn
 from shiftcal.data.batches import Batch
 from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainClassifier, DomainOutputs
+from shiftcal.methods.networks.label_estimate import LabelEstimate
 
-# A head on the task's features, on these and its largest class probabilities, or a network of its own.
+# A head on the task's features, on these and how sure task and clusters are, or a network of its own.
 RatioNet: TypeAlias = Literal["shared", "confidence", "separate"]
+PlainRatioNet: TypeAlias = Literal["shared", "separate"]
 _NUM_PROBABILITIES = 5
+_NUM_SHARES = 2
 
 
 class RatioForm(NamedTuple):
@@ -40,7 +43,8 @@ class ClassifierWithRatio(nn.Module):
 
     What tells domains apart in features is style most of all, which says little of which rows are hard. A ratio that
     sees the largest class probabilities too, in falling order and whatever their classes, takes rows on which the
-    task is unsure for less like the source.
+    task is unsure for less like the source. It also sees the share of the predicted class among the target's clusters
+    in a row, and the largest share.
     """
 
     def __init__(self, blueprint: Blueprint, form: RatioForm) -> None:
@@ -48,22 +52,38 @@ class ClassifierWithRatio(nn.Module):
         self.task = Classifier(blueprint)
         self.bound = form.bound
         self.ratio: nn.ModuleDict | None = None
-        self.num_probabilities = min(_NUM_PROBABILITIES, blueprint.num_classes) if form.network == "confidence" else 0
+        self.label_estimate: LabelEstimate | None = None
+        self.num_probabilities = min(_NUM_PROBABILITIES, blueprint.num_classes)
         if blueprint.has_target:
-            num_seen = self.task.backbone.feature_dim + self.num_probabilities
+            num_seen = self.task.backbone.feature_dim
+            if form.network == "confidence":
+                self.label_estimate = LabelEstimate(self.structure_dim, blueprint.num_classes)
+                num_seen += self.num_probabilities + _NUM_SHARES
             self.ratio = nn.ModuleDict({"head": DomainClassifier(num_seen, form.hidden)})
             if form.network == "separate":
                 self.ratio["backbone"] = blueprint.new_backbone()
+
+    @property
+    def structure_dim(self) -> int:
+        """Columns of what `structure` gives."""
+        backbone = self.task.backbone
+        return backbone.feature_dim if backbone.takes_images else backbone.mean.numel()
+
+    def structure(self, inputs: Tensor, features: Tensor) -> Tensor:
+        """What clusters are looked for in, as of `Outputs.structure`."""
+        return features if self.task.backbone.takes_images else inputs
 
     @torch.no_grad()
     def seen_by_ratio(self, inputs: Tensor, outputs: DomainOutputs) -> Tensor:
         """What the ratio sees of rows (N, ...): them, or what the task makes of them, which no gradients reach."""
         if self.ratio is not None and "backbone" in self.ratio:
             return inputs
-        if self.ratio is None or not self.num_probabilities:
+        if self.label_estimate is None:
             return outputs.features.detach()
-        probabilities = torch.softmax(outputs.logits, dim=-1).topk(self.num_probabilities).values
-        return torch.cat([outputs.features, probabilities], dim=-1)
+        largest, classes = torch.softmax(outputs.logits, dim=-1).topk(self.num_probabilities)
+        shares = self.label_estimate.shares(self.structure(inputs, outputs.features))
+        of_predicted = shares.gather(-1, classes[:, :1])
+        return torch.cat([outputs.features, largest, of_predicted, shares.amax(dim=-1, keepdim=True)], dim=-1)
 
     def seen_of_both(self, batch: Batch, source: DomainOutputs, target: DomainOutputs) -> Tensor:
         """The same of the rows of a batch: of its source, and then of its target."""

@@ -38,16 +38,10 @@ class SelfTrainingNetwork(ClassifierWithRatio):
 
     def __init__(self, blueprint: Blueprint, form: RatioForm, *, source_reference: bool) -> None:
         super().__init__(blueprint, form)
-        backbone = self.task.backbone
-        structure_dim = backbone.feature_dim if backbone.takes_images else backbone.mean.numel()
-        self.labels = LabelBuffers(structure_dim, blueprint.num_classes)
+        self.labels = LabelBuffers(self.structure_dim, blueprint.num_classes)
         self.reference: Classifier | None = None
-        if source_reference and backbone.takes_images:
+        if source_reference and self.task.backbone.takes_images:
             self.reference = new_source_reference(blueprint)
-
-    def structure(self, inputs: Tensor, features: Tensor) -> Tensor:
-        """What clusters are looked for in, as of `Outputs.structure`."""
-        return features if self.task.backbone.takes_images else inputs
 
     def observed(
         self, inputs: Tensor, logits: Tensor, features: Tensor, log_ratio: Tensor, robust: RobustForm
