@@ -68,8 +68,10 @@ class ClassifierWithRatio(nn.Module):
     def seen_of_both(self, batch: Batch, source: DomainOutputs, target: DomainOutputs) -> Tensor:
         """The same of the rows of a batch: of its source, and then of its target."""
         assert batch.target_inputs is not None
-        pairs = ((batch.source_inputs, source), (batch.target_inputs, target))
-        return torch.cat([self.seen_by_ratio(*pair) for pair in pairs])
+        if self.ratio is not None and "backbone" in self.ratio:
+            return torch.cat([batch.source_inputs, batch.target_inputs])
+        both = (torch.cat([own.detach(), other.detach()]) for own, other in zip(source, target, strict=True))
+        return self.seen_by_ratio(batch.source_inputs, DomainOutputs(*both))
 
     def log_ratio(self, seen: Tensor) -> Tensor:
         """log R (N,), within its bound, of rows as the ratio sees them; 0 where there is no target.
