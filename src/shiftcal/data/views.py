@@ -178,7 +178,7 @@ def _apply_operations(images: Tensor, operations: Tensor, magnitudes: Tensor) ->
     order = order.to(images.device)
     changed = images.index_select(0, order)
     moved, matrices = [], []
-    slices = zip(_NAMES, counts, changed.split(counts), magnitudes.split(counts), strict=True)
+    slices = zip(_NAMES, counts, torch.split(changed, counts), torch.split(magnitudes, counts), strict=True)
     for name, count, own, magnitude in slices:
         operation = OPERATIONS[name]
         if count == 0 or name == "identity":
@@ -189,7 +189,7 @@ def _apply_operations(images: Tensor, operations: Tensor, magnitudes: Tensor) ->
             moved.append(own)
             matrices.append(operation.matrices(magnitude, *images.shape[-2:]))
     if moved:
-        shown = transform(torch.cat(moved), torch.cat(matrices)).split([len(own) for own in moved])
+        shown = torch.split(transform(torch.cat(moved), torch.cat(matrices)), [len(own) for own in moved])
         for own, result in zip(moved, shown, strict=True):
             own.copy_(result)
     return torch.empty_like(changed).index_copy_(0, order, changed)
