@@ -115,8 +115,10 @@ class Batch(NamedTuple):
 
     def with_target_rows(self, chosen: Tensor) -> Batch:
         """The batch with some of its target rows, by a mask (B,)."""
+        # By their numbers: a mask would be looked through anew for each part, and takes rows number by number.
+        numbers = chosen.nonzero().squeeze(-1)
         inputs, rows, labels = (
-            None if part is None else part[chosen]
+            None if part is None else part.index_select(0, numbers)
             for part in (self.target_inputs, self.target_rows, self.target_soft_labels)
         )
         return self._replace(target_inputs=inputs, target_rows=rows, target_soft_labels=labels)

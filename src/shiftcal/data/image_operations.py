@@ -197,7 +197,7 @@ def cut_out(images: Tensor, row: Tensor, column: Tensor, size: int) -> Tensor:
     columns = torch.arange(images.shape[-1], device=images.device) - (column.unsqueeze(1) - size // 2)
     in_rows, in_columns = (rows >= 0) & (rows < size), (columns >= 0) & (columns < size)
     square = in_rows.unsqueeze(2) & in_columns.unsqueeze(1)
-    return images.masked_fill(square.unsqueeze(1), FILL)
+    return torch.where(square.unsqueeze(1), FILL, images)
 
 
 def _per_image(values: Tensor) -> Tensor:
@@ -223,9 +223,10 @@ def _blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
 
 def _identity_with(entry: int, values: Tensor) -> Tensor:
     """Matrices (N, 6) that change nothing but by one entry (N,)."""
-    matrices = values.new_tensor([1.0, 0.0, 0.0, 0.0, 1.0, 0.0]).repeat(len(values), 1)
-    matrices[:, entry] = values
-    return matrices
+    one, zero = torch.ones_like(values), torch.zeros_like(values)
+    entries = [one, zero, zero, zero, one, zero]
+    entries[entry] = values
+    return torch.stack(entries, dim=1)
 
 
 def _pick_pixels(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

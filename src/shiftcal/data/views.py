@@ -170,27 +170,29 @@ def _draw_strong(num_images: int, images: Tensor, generator: torch.Generator) ->
 def _apply_operations(images: Tensor, operations: Tensor, magnitudes: Tensor) -> Tensor:
     """Carry out every operation once, on all the images that drew it; `operations` (N,) are on the CPU.
 
-    Choosing the rows on the CPU spares a GPU from waiting for each operation's number of images. Those that move
-    images are carried out together.
+    Meanwhile images are sorted by their operations, so that those of one are a slice. Counting them on the CPU spares
+    a GPU from waiting for each operation's number of images. Those that move images are carried out together.
     """
-    changed = images.clone()
+    order, counts = operations.argsort(), operations.bincount(minlength=len(_NAMES)).tolist()
+    magnitudes = magnitudes[order].to(images)
+    order = order.to(images.device)
+    changed = images.index_select(0, order)
     moved, matrices = [], []
-    counts = operations.bincount(minlength=len(_NAMES)).tolist()
-    for number, rows in enumerate(torch.split(operations.argsort(), counts)):
-        operation = OPERATIONS[_NAMES[number]]
-        if len(rows) == 0 or _NAMES[number] == "identity":
+    slices = zip(_NAMES, counts, torch.split(changed, counts), torch.split(magnitudes, counts), strict=True)
+    for name, count, own, magnitude in slices:
+        operation = OPERATIONS[name]
+        if count == 0 or name == "identity":
             continue
-        magnitude = magnitudes[rows].to(images)
-        rows = rows.to(images.device)
         if operation.matrices is None:
-            changed[rows] = operation.apply(images[rows], magnitude)
+            own.copy_(operation.apply(own, magnitude))
         else:
-            moved.append(rows)
+            moved.append(own)
             matrices.append(operation.matrices(magnitude, *images.shape[-2:]))
     if moved:
-        rows = torch.cat(moved)
-        changed[rows] = transform(images[rows], torch.cat(matrices))
-    return changed
+        shown = torch.split(transform(torch.cat(moved), torch.cat(matrices)), [len(own) for own in moved])
+        for own, result in zip(moved, shown, strict=True):
+            own.copy_(result)
+    return torch.empty_like(changed).index_copy_(0, order, changed)
 
 
 def _check_images(images: Tensor) -> None:

@@ -21,6 +21,6 @@ def class_confusion_loss(logits: Tensor, temperature: float) -> Tensor:
     """
     scaled = logits / temperature
     log_probabilities = torch.log_softmax(scaled, dim=-1)
-    log_weights = certainty_weights(scaled).detach().log()
+    log_weights = certainty_weights(scaled.detach()).log()
     shares = torch.softmax(log_weights[:, None] + log_probabilities, dim=0)
     return 1 - (shares * log_probabilities.exp()).sum(dim=0).mean()

@@ -126,7 +126,8 @@ class DomainOutputs(NamedTuple):
 
     def taken(self, rows: Tensor) -> DomainOutputs:
         """Of some of the rows, by a mask (N,)."""
-        return DomainOutputs(self.logits[rows], self.features[rows])
+        numbers = rows.nonzero().squeeze(-1)
+        return DomainOutputs(self.logits.index_select(0, numbers), self.features.index_select(0, numbers))
 
     def detached(self) -> DomainOutputs:
         """The same without gradients."""

@@ -63,9 +63,10 @@ def classify_views(
         with torch.no_grad():
             (weak_outputs,) = classify_jointly(network, weak)
         labelled_outputs, strong_outputs = classify_jointly(network, labelled, strong)
-    weak_batch = batch if weak_rows is None else batch.with_target_rows(weak_rows)
-    weak_batch = weak_batch._replace(source_inputs=labelled, target_inputs=weak)
-    return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs, weak_batch)
+    # Without its inputs, of which some rows would be copied for nothing.
+    weak_batch = batch._replace(source_inputs=labelled, target_inputs=None)
+    weak_batch = weak_batch if weak_rows is None else weak_batch.with_target_rows(weak_rows)
+    return ViewOutputs(labelled_outputs, weak_outputs, strong_outputs, weak_batch._replace(target_inputs=weak))
 
 
 def accepted_labels(batch: Batch, probabilities: Tensor, kept: Tensor) -> Accepted:

@@ -25,8 +25,8 @@ from shiftcal.target.structure import DomainStructure
 
 # Of each domain, that a label model is fitted to before each epoch: an accuracy is known to a point by so many.
 _MOST_ROWS = 2_000
-# Of a large target, whose features need not fit into memory.
-_ROWS_AT_A_TIME = 4_096
+# Of a large target, whose features need not fit into memory; those of so many rows fit into the processor's cache.
+_ROWS_AT_A_TIME = 512
 
 Labelling = Literal["auto", "clusters", "scaled", "confidence"]
 RobustForm = Callable[[Tensor, Tensor], Tensor]
@@ -83,10 +83,10 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         model, target = self.labels.model, self._target(view, robust)
         found = []
         for start in range(0, len(view.target), _ROWS_AT_A_TIME):
-            part = np.arange(start, min(start + _ROWS_AT_A_TIME, len(view.target)), dtype=np.int64)
-            rows = target.taken(part)
+            part = range(start, min(start + _ROWS_AT_A_TIME, len(view.target)))
+            rows = target.taken(np.asarray(part, dtype=np.int64))
             if rows.features is None:
-                rows = replace(rows, features=view.target.inputs.fetch(part))
+                rows = replace(rows, features=view.target.inputs.fetch_span(part))
             rows = rows.to(self.labels.units.device)
             found.append([scores.cpu() for scores in model.scores(rows)])
         joint, without_clusters = (torch.cat(parts).double() for parts in zip(*found, strict=True))
