@@ -20,12 +20,12 @@
 - Label probability: what labels of source rows, learned by boosted trees from columns as they are, say of the
   predictions. It is asked where clusters decide less than nine tenths and inputs have at most 120 columns, which is
   where it was measured; else l is 0.
-- What all of them miss. A shift that misleads the classifier misleads second models and clusters of the same features
-  with it: of the drop that they see, they see too little, the more so the more of what is said has changed
-  (c = max(0, 2 d - 1), u a constant). Held-out rows can be weighted to be like the target in few columns, which is
-  where labels are learned; in many, weights change next to nothing, and too much is expected by the shifted share
-  (x = that above 0.2, as a share of the rest; with label probability x = c; v a constant). On i.i.d. targets c and x
-  are 0. Without features nothing of this was measured, and nothing is taken off.
+- What all of them miss. Where a shift changes more than half of what the classifier says, accuracy falls further than
+  clusters and second models see, on each kind of data: c = max(0, 2 d - 1), u a constant. Weights make held-out
+  rows less like the target than they should: on tables they take off half of what confidence expects too much, and
+  on text and embeddings a sixth. So as much is taken off as rows have shifted: x = the shifted share above 0.2, as a
+  share of the rest, v a constant; learned labels leave little, and with them x = c. On i.i.d. targets c and x are 0,
+  but for chance. Without features nothing of this was measured, and nothing is taken off.
 
 - Between classes: the share of target rows in clusters that have moved from one class of the source towards another
   (`shiftcal.target.between_classes`). Dispersion: how much less the target's rows gather around their clusters than
