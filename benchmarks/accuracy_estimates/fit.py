@@ -28,7 +28,9 @@ MIDPOINTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 SLOPES = (10.0, 20.0)
 NOVELTY_SLOPES = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 LABEL_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-UNSEEN_DROPS = tuple(np.arange(11) / 20)
+# By hand no more than .15: .25 has the least error, but takes a made target whose clusters are exact .06 too low,
+# and mixtures of Office domains further off.
+UNSEEN_DROPS = (0.0, 0.05, 0.1, 0.15)
 EXCESSES = tuple(np.arange(13) / 20)
 STRUCTURE = [
     *("calibrated_confidence", "thresholded_confidence", "optimal_transport", "second_model_agreement"),

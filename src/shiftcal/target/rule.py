@@ -30,9 +30,10 @@ class TrustRule:
         0.75, "of what held-out rows say, the share of label probability where it is asked", at_least=0, at_most=1
     )
     # All witnesses see too little of a strong shift; fitted beside the constants above. That more than half must have
-    # changed was chosen in view of the episodes, with target labels: car loan stays as it was by it.
+    # changed was chosen in view of the episodes, with target labels: car loan stays as it was by it. The drop is held
+    # to .15 by hand: .25 has the least error, but a made target whose clusters are exact came .06 too low.
     unseen_drop: float = option(
-        0.25,
+        0.15,
         "of the drop that clusters and second models see, what they miss where a shift changes all that is said",
         at_least=0,
     )
@@ -42,15 +43,15 @@ class TrustRule:
         at_least=0,
         at_most=1,
     )
-    below_error: float = option(1.59, "of the interval below the estimate: standard errors of the accuracy", above=0)
-    below_change: float = option(0.20, "the same: of the difference to the held-out accuracy", at_least=0)
+    below_error: float = option(1.55, "of the interval below the estimate: standard errors of the accuracy", above=0)
+    below_change: float = option(0.26, "the same: of the difference to the held-out accuracy", at_least=0)
     below_unclustered: float = option(
-        0.45,
+        0.41,
         "the same: deviations of a row, of shifted rows, where neither clusters nor labels speak of them",
         at_least=0,
     )
-    above_error: float = option(0.76, "of the interval above the estimate: standard errors of the accuracy", above=0)
-    above_deviation: float = option(0.73, "the same: deviations of the witnesses", at_least=0)
+    above_error: float = option(0.80, "of the interval above the estimate: standard errors of the accuracy", above=0)
+    above_deviation: float = option(0.72, "the same: deviations of the witnesses", at_least=0)
     cluster_vote: float = option(
         0.5, "log scale that the clusters' agreement adds to a single row, where they are trusted", at_least=0
     )
