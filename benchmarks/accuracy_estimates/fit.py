@@ -12,6 +12,7 @@ those that are fitted to all data sets; this prints them.
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,10 @@ MIDPOINTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 SLOPES = (10.0, 20.0)
 NOVELTY_SLOPES = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 LABEL_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+# By hand no more than .15: .25 has the least error, but takes a made target whose clusters are exact .06 too low,
+# and mixtures of Office domains further off.
+UNSEEN_DROPS = (0.0, 0.05, 0.1, 0.15)
+EXCESSES = tuple(np.arange(13) / 20)
 STRUCTURE = [
     *("calibrated_confidence", "thresholded_confidence", "optimal_transport", "second_model_agreement"),
     "cluster_agreement",
@@ -49,13 +54,14 @@ LEAST_VARIANCE = 0.01
 LEAST_SHARE = 0.2
 MUCH_OUTSIDE = 0.5
 MOSTLY_BETWEEN = TrustRule().mostly_between
-# Of the truth, below and above intervals, in the fit: 9 %, for of a data set that is left out a little more is.
+# Of the truth, below and above intervals, in the fit. Of seven divisions of 9 to 11 %, the one of the narrowest
+# intervals among those that held the truth on 89 % or more of the data sets that were left out.
 MISSED_BELOW = 0.06
-MISSED_ABOVE = 0.03
+MISSED_ABOVE = 0.04
 # The error hardly depends on the constants near the best ones: of all within this share of the least error, those
 # that ask most of clusters before they are believed, and then those that give up held-out rows most slowly. These are
 # settled without label probability, which tables alone have: what it gains there says nothing of clusters elsewhere.
-# Its share is the one of the least error beside them.
+# Its share is the one of the least error beside them, and then what all of them miss of a shift.
 INDIFFERENCE = 0.02
 
 
@@ -78,13 +84,28 @@ class Constants(NamedTuple):
     purity_slope: float
     novelty_slope: float
     label_share: float
+    unseen_drop: float = 0.0
+    held_out_excess: float = 0.0
+
+
+def shifted_degree(table: pd.DataFrame) -> pd.Series:
+    """How far a shift changes what the classifier says of the rows that have shifted."""
+    return ((2 * table["domain_auc"].fillna(0.5) - 1) / table["shifted_share"].clip(LEAST_SHARE)).clip(0, 1)
+
+
+def mostly_changed(table: pd.DataFrame) -> pd.Series:
+    """The same beyond one half."""
+    return (2 * shifted_degree(table) - 1).clip(0)
 
 
 def held_out_part(table: pd.DataFrame, constants: Constants) -> pd.Series:
-    """What held-out rows say; labels have a share where they were asked."""
+    """What held-out rows say, less what they expect too much; labels have a share where they were asked."""
     outside = (constants.novelty_slope * table["novelty"]).clip(0, 1)
     support = (1 - outside) * table["importance_weighted_calibration"] + outside * table["second_model_agreement"]
-    return support + constants.label_share * (table["label_probability"] - support).fillna(0.0)
+    support += constants.label_share * (table["label_probability"] - support).fillna(0.0)
+    shifted = (table["shifted_share"] - LEAST_SHARE).clip(0) / (1 - LEAST_SHARE)
+    unlike = mostly_changed(table).where(table["label_probability"].notna(), shifted)
+    return support - constants.held_out_excess * unlike * support * (1 - support)
 
 
 def reliability_of(table: pd.DataFrame, constants: Constants) -> pd.Series:
@@ -95,9 +116,12 @@ def reliability_of(table: pd.DataFrame, constants: Constants) -> pd.Series:
 def estimates(table: pd.DataFrame, constants: Constants) -> np.ndarray:
     """As `shiftcal.target.estimators.combined`, for all rows."""
     reliability = reliability_of(table, constants)
-    shifted = ((2 * table["domain_auc"].fillna(0.5) - 1) / table["shifted_share"].clip(LEAST_SHARE)).clip(0, 1)
+    shifted = shifted_degree(table)
     structure = (1 - shifted) * table[STRUCTURE].median(axis=1) + shifted * table[BEYOND_CONFIDENCE].median(axis=1)
-    return np.asarray(reliability * structure + (1 - reliability) * held_out_part(table, constants))
+    drop = (table["held_out_accuracy"] - structure).clip(0)
+    structure -= constants.unseen_drop * mostly_changed(table) * drop
+    found = reliability * structure + (1 - reliability) * held_out_part(table, constants)
+    return np.asarray(found.clip(0, 1))
 
 
 def terms(table: pd.DataFrame, found: np.ndarray, constants: Constants) -> tuple[np.ndarray, ...]:
@@ -106,6 +130,7 @@ def terms(table: pd.DataFrame, found: np.ndarray, constants: Constants) -> tuple
     error = of_a_row * np.sqrt(1 / table["num_target"] + 1 / table["num_held_out"])
     change = np.abs(found - table["held_out_accuracy"])
     unclustered = (1 - reliability_of(table, constants)) * table["shifted_share"] * of_a_row
+    unclustered = unclustered.where(table["label_probability"].isna(), 0.0)
     deviation = table[STRUCTURE].assign(held_out=held_out_part(table, constants)).std(axis=1, ddof=0)
     return np.column_stack([error, change, unclustered]), np.column_stack([error, deviation])
 
@@ -150,39 +175,43 @@ def main() -> None:
     """Fit, judge, record."""
     table = pd.read_csv(HERE / "witnesses.csv")
     weights, truth, groups = weights_of(table), table["accuracy"].to_numpy(), table["group"].to_numpy()
-    grid = [Constants(*values) for values in itertools.product(MIDPOINTS, SLOPES, NOVELTY_SLOPES, LABEL_SHARES)]
-    every = np.array([estimates(table, constants) for constants in grid])
-    errors = np.abs(every - truth)
+    every = cache(lambda constants: estimates(table, constants))
+    errors = cache(lambda constants: np.abs(every(constants) - truth))
 
-    def best(rows: np.ndarray) -> int:
-        mean = (errors[:, rows] * weights[rows]).sum(axis=1)
-        plain = [number for number, constants in enumerate(grid) if constants.label_share == 0]
-        good = [number for number in plain if mean[number] <= (1 + INDIFFERENCE) * mean[plain].min()]
-        first = grid[min(good, key=lambda number: (-grid[number][0], grid[number][2], mean[number]))]
-        shares = [number for number, constants in enumerate(grid) if constants[:3] == first[:3]]
-        return min(shares, key=lambda number: mean[number])
+    def best(rows: np.ndarray) -> Constants:
+        def mean(constants: Constants) -> float:
+            return float((errors(constants)[rows] * weights[rows]).sum())
 
-    def reach(rows: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
+        plain = [Constants(*values, 0.0) for values in itertools.product(MIDPOINTS, SLOPES, NOVELTY_SLOPES)]
+        least = min(map(mean, plain))
+        good = [constants for constants in plain if mean(constants) <= (1 + INDIFFERENCE) * least]
+        first = min(good, key=lambda found: (-found.purity_midpoint, found.novelty_slope, mean(found)))
+        told = min((first._replace(label_share=share) for share in LABEL_SHARES), key=mean)
+        missed = itertools.product(UNSEEN_DROPS, EXCESSES)
+        return min((told._replace(unseen_drop=drop, held_out_excess=excess) for drop, excess in missed), key=mean)
+
+    def reach(rows: np.ndarray, constants: Constants) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the terms of both sides, fitted to these rows."""
-        of_below, of_above = terms(table[rows], every[number, rows], grid[number])
-        excess = (every[number] - truth)[rows]
+        own = every(constants)[rows]
+        of_below, of_above = terms(table[rows], own, constants)
+        excess = own - truth[rows]
         # What lies outside is within the interval for another reason.
-        is_held = truth[rows] >= lowest_outside(table[rows], every[number, rows])
+        is_held = truth[rows] >= lowest_outside(table[rows], own)
         below = fitted_reach(of_below, np.where(is_held, -1.0, excess), weights[rows], MISSED_BELOW)
         return below, fitted_reach(of_above, -excess, weights[rows], MISSED_ABOVE)
 
     found, low, high = (np.zeros(len(table)) for _ in range(3))
     for group in np.unique(groups):
         own = groups == group
-        number = best(~own)
-        found[own] = every[number, own]
-        parts = terms(table[own], found[own], grid[number])
-        below, above = (part @ fitted for part, fitted in zip(parts, reach(~own, number), strict=True))
+        constants = best(~own)
+        found[own] = every(constants)[own]
+        parts = terms(table[own], found[own], constants)
+        below, above = (part @ fitted for part, fitted in zip(parts, reach(~own, constants), strict=True))
         low[own] = np.minimum(found[own] - below, lowest_outside(table[own], found[own])).clip(0, 1)
         high[own] = (found[own] + above).clip(0, 1)
     everything = np.ones(len(table), dtype=bool)
     shipped = best(everything)
-    print("constants fitted to all:", grid[shipped], "reach:", *reach(everything, shipped))
+    print("constants fitted to all:", shipped, "reach:", *reach(everything, shipped))
 
     lines = {"combined (left out)": mean_by_kind(table, np.abs(found - truth), weights)}
     for name, column in RIVALS.items():

@@ -89,12 +89,9 @@ def label_probability_elsewhere(table: pd.DataFrame) -> list[str]:
     """
     shipped = Constants(*(getattr(TrustRule(), name) for name in Constants._fields))
     told = table.drop(columns="label_probability").merge(pd.read_csv(HERE / "label_probability.csv"), on="file")
-    errors = pd.DataFrame(
-        {
-            share: np.abs(estimates(told, shipped._replace(label_share=share)) - told["accuracy"])
-            for share in (0.0, 0.5, shipped.label_share)
-        }
-    )
+    asked = {share: estimates(told, shipped._replace(label_share=share)) for share in (0.5, shipped.label_share)}
+    said = {0.0: estimates(told.assign(label_probability=np.nan), shipped), **asked}
+    errors = pd.DataFrame({share: np.abs(found - told["accuracy"]) for share, found in said.items()})
     by_set = errors.groupby([told["kind"], told["group"]]).mean()
     text = ["| label probability elsewhere | episodes | without | half of held-out rows' part | as on tables |"]
     text.append("|---" * 5 + "|")

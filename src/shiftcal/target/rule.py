@@ -1,6 +1,6 @@
 """The constants of the rule that says how far what is seen of a target is believed.
 
-The first nine were found by `benchmarks/accuracy_estimates/fit.py` on the tasks recorded beside it, and judged with
+The first eleven were found by `benchmarks/accuracy_estimates/fit.py` on the tasks recorded beside it, and judged with
 whole data sets left out. The others were settled by hand while looking at errors, with target labels, on tasks of
 Office-31, Office-Home (features of EfficientNet-Lite2) and digits; where one was found on something else, that stands
 beside it. They are options of the calibrator `target-scaling`, so `compare` can sweep them.
@@ -29,13 +29,29 @@ class TrustRule:
     label_share: float = option(
         0.75, "of what held-out rows say, the share of label probability where it is asked", at_least=0, at_most=1
     )
-    below_error: float = option(1.48, "of the interval below the estimate: standard errors of the accuracy", above=0)
-    below_change: float = option(0.41, "the same: of the difference to the held-out accuracy", at_least=0)
-    below_unclustered: float = option(
-        0.30, "the same: deviations of a row, of shifted rows, as far as clusters say nothing of them", at_least=0
+    # All witnesses see too little of a strong shift; fitted beside the constants above. That more than half must have
+    # changed was chosen in view of the episodes, with target labels: car loan stays as it was by it. The drop is held
+    # to .15 by hand: .25 has the least error, but a made target whose clusters are exact came .06 too low.
+    unseen_drop: float = option(
+        0.15,
+        "of the drop that clusters and second models see, what they miss where a shift changes all that is said",
+        at_least=0,
     )
-    above_error: float = option(1.09, "of the interval above the estimate: standard errors of the accuracy", above=0)
-    above_deviation: float = option(0.53, "the same: deviations of the witnesses", at_least=0)
+    held_out_excess: float = option(
+        0.25,
+        "times a (1 - a), what held-out rows expect too much of a target that is unlike them",
+        at_least=0,
+        at_most=1,
+    )
+    below_error: float = option(1.55, "of the interval below the estimate: standard errors of the accuracy", above=0)
+    below_change: float = option(0.26, "the same: of the difference to the held-out accuracy", at_least=0)
+    below_unclustered: float = option(
+        0.41,
+        "the same: deviations of a row, of shifted rows, where neither clusters nor labels speak of them",
+        at_least=0,
+    )
+    above_error: float = option(0.80, "of the interval above the estimate: standard errors of the accuracy", above=0)
+    above_deviation: float = option(0.72, "the same: deviations of the witnesses", at_least=0)
     cluster_vote: float = option(
         0.5, "log scale that the clusters' agreement adds to a single row, where they are trusted", at_least=0
     )
@@ -131,7 +147,7 @@ class TrustRule:
         Args:
             error: standard error of the accuracy.
             change: between the estimate and the held-out accuracy.
-            unclustered: deviation of a row's being right, of shifted rows, as far as clusters say nothing of them.
+            unclustered: deviation of a row's being right, of shifted rows of which neither clusters nor labels speak.
             deviation: of the witnesses.
         """
         below = self.below_error * error + self.below_change * change + self.below_unclustered * unclustered
@@ -147,6 +163,14 @@ class TrustRule:
     def shifted_degree(self, domain_auc: float, shifted_share: float) -> float:
         """How far a shift changes what the classifier says of the rows that have shifted, from 0 to 1."""
         return min((2 * domain_auc - 1) / max(shifted_share, self.least_shifted_share), 1.0)
+
+    def mostly_changed(self, degree: float) -> float:
+        """How far a shift of this degree changes more than half of what the classifier says, from 0 to 1."""
+        return max(2 * degree - 1, 0.0)
+
+    def surely_shifted(self, share: float) -> float:
+        """The share that has shifted beyond what may be chance, from 0 to 1."""
+        return max(share - self.least_shifted_share, 0.0) / max(1 - self.least_shifted_share, 1e-9)
 
     def outside_degree(self, novelty: float) -> float:
         """How far a target of this novelty is outside of what held-out rows can speak for, from 0 to 1."""

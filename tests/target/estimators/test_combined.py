@@ -40,13 +40,62 @@ def test_it_is_what_its_module_says_of_its_witnesses(
     assert seen.second_model_agreement is not None
     support = (1 - outside) * 0.9 + outside * seen.second_model_agreement
     support = (1 - share) * support + share * (label_probability or 0.0)
-    changed = min(0.4 / max(evidence.structure.shifted.share, 0.2), 1.0)
+    moved = evidence.structure.shifted.share
+    changed = min(0.4 / max(moved, 0.2), 1.0)
     structure = statistics.median(seen.estimates())
     structure += changed * (statistics.median(seen.beyond_confidence()) - structure)
+    structure -= 0.15 * max(2 * changed - 1, 0) * max(seen.held_out_accuracy - structure, 0)
+    unlike = max(moved - 0.2, 0) / 0.8 if label_probability is None else max(2 * changed - 1, 0)
+    support -= 0.25 * unlike * support * (1 - support)
     assert len(seen.beyond_confidence()) == 3
     assert len(seen.estimates()) == 5
     assert found.cluster_reliability == pytest.approx(reliability)
     assert found.accuracy == pytest.approx(reliability * structure + (1 - reliability) * support)
+
+
+def _with_shifted_share(evidence: Any, share: float) -> Any:
+    """The same where this share of the target is said to have shifted."""
+    evidence.structure.__dict__["shifted"] = replace(evidence.structure.shifted, share=share)
+    return evidence
+
+
+@pytest.mark.parametrize(("auc", "missed"), [(0.5, 0.0), (0.7, 0.0), (0.9, 0.09), (1.0, 0.15)])
+def test_of_a_drop_the_more_is_missed_the_more_a_shift_changes(
+    make_rows: Make, make_evidence: Make, auc: float, missed: float
+) -> None:
+    """Clusters decide, and all of the target has shifted."""
+    evidence, rule = _with_shifted_share(make_evidence(make_rows(100, seed=2)[0]), 1.0), Combined()
+    said = dict.fromkeys(("calibrated_confidence", "thresholded_confidence", "optimal_transport"), 0.7)
+    said |= dict.fromkeys(("cluster_agreement", "second_model_agreement"), 0.7)
+    seen = replace(rule.witnesses(evidence), **said, domain_auc=auc, cluster_purity=9.0)
+    dropped = rule.concluded(evidence, replace(seen, held_out_accuracy=0.9))
+    assert dropped.accuracy == pytest.approx(0.7 - missed * 0.2)
+    risen = rule.concluded(evidence, replace(seen, held_out_accuracy=0.6))
+    assert risen.accuracy == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    ("share", "auc", "asked", "excess"),
+    [
+        *((0.2, 0.5, False, 0.0), (0.6, 0.5, False, 0.125), (1.0, 0.5, False, 0.25)),
+        *((1.0, 0.5, True, 0.0), (1.0, 0.9, True, 0.15)),
+    ],
+)
+def test_held_out_rows_expect_too_much_of_a_target_that_they_are_not_like(
+    make_rows: Make, make_evidence: Make, share: float, auc: float, asked: bool, excess: float
+) -> None:
+    """Clusters say nothing; labels of few columns do, but for a shift that changes what the classifier says."""
+    evidence, rule = _with_shifted_share(make_evidence(make_rows(100, seed=2)[0]), share), Combined()
+    seen = replace(rule.witnesses(evidence), novelty=0.0, cluster_purity=-99.0, domain_auc=auc)
+    seen = replace(seen, importance_weighted_calibration=0.8, label_probability=0.8 if asked else None)
+    found = rule.concluded(evidence, seen)
+    assert found.accuracy == pytest.approx(0.8 - excess * 0.16)
+    assert found.reach is not None
+    of_a_row = (found.accuracy * (1 - found.accuracy)) ** 0.5
+    circumstances = {"error": of_a_row * (1 / 100 + 1 / len(evidence.held_out_labels)) ** 0.5, "deviation": 0.0}
+    change = abs(found.accuracy - seen.held_out_accuracy)
+    below = rule.reach(**circumstances, change=change, unclustered=0.0 if asked else share * of_a_row)[0]
+    assert found.reach[0] == pytest.approx(below)
 
 
 def test_it_grows_with_each_witness(make_rows: Make, make_evidence: Make) -> None:
