@@ -69,7 +69,7 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     def loss_of(part: Batch) -> float:
         outputs = [DomainOutputs(*network.task(inputs)) for inputs in (part.source_inputs, part.target_inputs)]
         rows = network.seen_of_both(part, *outputs)
-        return method.ratio_loss(network, part, rows, outputs[1]).loss.item()
+        return method.ratio_loss(network, part, rows, outputs[1].logits).loss.item()
 
     expected, of_inputs = loss_of(seen), loss_of(batch)
     assert update.beside[RATIO].item() == pytest.approx(expected, rel=1e-6)

@@ -35,7 +35,14 @@ from shiftcal.functional.dual import target_potential, task_surrogate
 from shiftcal.functional.predictive import RegularizedForm, robust_logits
 from shiftcal.methods.base import RATIO, TASK, Method, OptimizerKind, OptimizerPlan, Outputs, TrainingView, Update
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, observed, task_outputs
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, RatioLoss, RatioNet, RatioNetworkT
+from shiftcal.methods.networks.density_ratio import (
+    ClassifierWithRatio,
+    RatioForm,
+    RatioLoss,
+    RatioNet,
+    RatioNetworkT,
+    SeenRows,
+)
 from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate, is_due
 
 
@@ -87,31 +94,34 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
             yield Update(TASK, loss, {"task_loss": loss})
             return
         target = observed(network.task, batch.target_inputs)
-        ratio = self.ratio_loss(network, batch, network.seen_of_both(batch, source, target), target)
+        ratio = self.ratio_loss(network, batch, network.seen_of_both(batch, source, target), target.logits)
         loss = self.task_loss(batch, logits, ratio.log_ratio[: len(logits)])
         yield Update(TASK, loss, {"task_loss": loss, **ratio.logged}, beside={RATIO: ratio.loss})
 
-    def ratio_loss(self, network: RatioNetworkT, batch: Batch, seen: Tensor, target: DomainOutputs) -> RatioLoss:
+    def ratio_loss(self, network: RatioNetworkT, batch: Batch, seen: SeenRows, target_logits: Tensor) -> RatioLoss:
         """Both terms of the joint loss, from all rows (N + M, ...) as the ratio sees them: it alone learns by it."""
         num_source, log_ratio = len(batch.source_labels), network.log_ratio(seen)
         loss = telling_apart = domain_loss(log_ratio, num_source, self.ratio_weights(batch))
         if self.dual_weight:
             ratio = self.applied_ratio(log_ratio[num_source:])
-            loss = loss + self.dual_weight * self._dual_term(network, batch, ratio, target)
+            loss = loss + self.dual_weight * self._dual_term(
+                network, ratio, target_logits.detach(), None if seen.shares is None else seen.shares[num_source:]
+            )
         of_source, of_target = (part.mean() for part in log_ratio.detach().exp().tensor_split([num_source]))
         logged = {"domain_loss": telling_apart, "source_ratio": of_source, "target_ratio": of_target}
         return RatioLoss(loss, log_ratio.detach(), logged)
 
-    def _dual_term(self, network: RatioNetworkT, batch: Batch, ratio: Tensor, target: DomainOutputs) -> Tensor:
-        logits, r = target.logits.detach(), self.class_regularization
+    def _dual_term(
+        self, network: RatioNetworkT, ratio: Tensor, logits: Tensor, cluster_shares: Tensor | None
+    ) -> Tensor:
+        """Of target rows with R (M,), z (M, C) and, where clusters are asked, q (M, C)."""
+        r = self.class_regularization
         if self.ratio_use == "paper":
             return target_potential(logits, ratio / mean_over_batch(ratio), class_regularization=r)
-        labels = torch.softmax(logits, dim=-1)
-        if network.label_estimate is not None:
-            assert batch.target_inputs is not None
-            labels = network.label_estimate.probabilities(
-                logits, network.structure(batch.target_inputs, target.features)
-            )
+        if network.label_estimate is None or cluster_shares is None:
+            labels = torch.softmax(logits, dim=-1)
+        else:
+            labels = network.label_estimate.probabilities(logits, cluster_shares)
         return target_potential(logits, ratio, labels, class_regularization=r)
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002

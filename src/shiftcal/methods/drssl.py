@@ -121,7 +121,7 @@ class DistributionallyRobustSemiSupervised(
         for_ratio, may_be_accepted = for_ratio[seen_weakly], may_be_accepted[seen_weakly]
         of_ratio, ratio_batch = weak.taken(for_ratio), batch.with_target_rows(for_ratio)
         seen = network.seen_of_both(ratio_batch, labelled, of_ratio)
-        ratio = self.ratio_loss(network, ratio_batch, seen, of_ratio)
+        ratio = self.ratio_loss(network, ratio_batch, seen, of_ratio.logits)
         weak, batch = weak.taken(may_be_accepted), batch.with_target_rows(may_be_accepted)
         assert batch.target_inputs is not None
         with torch.no_grad(), frozen_statistics(network):

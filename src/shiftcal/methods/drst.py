@@ -97,7 +97,7 @@ class DistributionallyRobustSelfTraining(
         assert batch.target_inputs is not None
         source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
         seen = network.seen_of_both(batch, source, target)
-        ratio = self.ratio_loss(network, batch, seen, target)
+        ratio = self.ratio_loss(network, batch, seen, target.logits)
         task_loss = self.task_loss(batch, source.logits, ratio.log_ratio[: len(source.logits)])
         confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
         loss = task_loss + self.confusion_weight * network.labels.confusion_trust * confusion

@@ -54,14 +54,14 @@ class ImportanceWeighting(Method[ClassifierWithRatio]):
     def training_step(self, network: ClassifierWithRatio, batch: Batch) -> Iterator[Update]:
         """The ratio, then the task with the new weights."""
         logits, source = task_outputs(network.task, batch.source_inputs)
-        seen = network.seen_by_ratio(batch.source_inputs, source)
         if batch.target_inputs is not None:
             target = observed(network.task, batch.target_inputs)
-            seen_of_both = torch.cat([seen, network.seen_by_ratio(batch.target_inputs, target)])
-            telling_apart = domain_loss(network.log_ratio(seen_of_both), len(seen))
+            log_ratio = network.log_ratio(network.seen_of_both(batch, source, target))
+            telling_apart = domain_loss(log_ratio, len(logits))
             yield Update(RATIO, telling_apart, {"domain_loss": telling_apart})
         with torch.no_grad():
-            weights = ratio_from_logit(network.log_ratio(seen), -self.flattening)
+            log_ratio = network.log_ratio(network.seen_by_ratio(batch.source_inputs, source))
+            weights = ratio_from_logit(log_ratio, -self.flattening)
         losses = cross_entropy(logits, batch.source_labels, reduction="none")
         loss = (weights / mean_over_batch(weights) * losses).mean()
         yield Update(TASK, loss, {"task_loss": loss})

@@ -29,6 +29,15 @@ class RatioForm(NamedTuple):
     network: RatioNet = "shared"
 
 
+class SeenRows(NamedTuple):
+    """Rows as a ratio sees them, which no gradients reach."""
+
+    values: Tensor
+    """(N, ...)"""
+    shares: Tensor | None = None
+    """(N, C) of the target's clusters in each, where the ratio sees these."""
+
+
 class RatioLoss(NamedTuple):
     """What a ratio learns in a step, and what it says before it has."""
 
@@ -74,31 +83,34 @@ class ClassifierWithRatio(nn.Module):
         return features if self.task.backbone.takes_images else inputs
 
     @torch.no_grad()
-    def seen_by_ratio(self, inputs: Tensor, outputs: DomainOutputs) -> Tensor:
-        """What the ratio sees of rows (N, ...): them, or what the task makes of them, which no gradients reach."""
+    def seen_by_ratio(self, inputs: Tensor, outputs: DomainOutputs) -> SeenRows:
+        """What the ratio sees of rows (N, ...): them, or what the task makes of them."""
         if self.ratio is not None and "backbone" in self.ratio:
-            return inputs
+            return SeenRows(inputs)
         if self.label_estimate is None:
-            return outputs.features.detach()
+            return SeenRows(outputs.features.detach())
         largest, classes = torch.softmax(outputs.logits, dim=-1).topk(self.num_probabilities)
         shares = self.label_estimate.shares(self.structure(inputs, outputs.features))
-        of_predicted = shares.gather(-1, classes[:, :1])
-        return torch.cat([outputs.features, largest, of_predicted, shares.amax(dim=-1, keepdim=True)], dim=-1)
+        of_clusters = shares.gather(-1, classes[:, :1]), shares.amax(dim=-1, keepdim=True)
+        return SeenRows(torch.cat([outputs.features, largest, *of_clusters], dim=-1), shares)
 
-    def seen_of_both(self, batch: Batch, source: DomainOutputs, target: DomainOutputs) -> Tensor:
+    def seen_of_both(self, batch: Batch, source: DomainOutputs, target: DomainOutputs) -> SeenRows:
         """The same of the rows of a batch: of its source, and then of its target."""
         assert batch.target_inputs is not None
-        pairs = ((batch.source_inputs, source), (batch.target_inputs, target))
-        return torch.cat([self.seen_by_ratio(*pair) for pair in pairs])
+        own = self.seen_by_ratio(batch.source_inputs, source)
+        others = self.seen_by_ratio(batch.target_inputs, target)
+        shares = None if own.shares is None or others.shares is None else torch.cat([own.shares, others.shares])
+        return SeenRows(torch.cat([own.values, others.values]), shares)
 
-    def log_ratio(self, seen: Tensor) -> Tensor:
+    def log_ratio(self, seen: SeenRows) -> Tensor:
         """log R (N,), within its bound, of rows as the ratio sees them; 0 where there is no target.
 
         Both domains go in one pass: batch norm of a ratio network of its own must not see them apart.
         """
+        values = seen.values
         if self.ratio is None:
-            return torch.zeros(len(seen), dtype=seen.dtype, device=seen.device)
-        features = self.ratio["backbone"](seen) if "backbone" in self.ratio else seen
+            return torch.zeros(len(values), dtype=values.dtype, device=values.device)
+        features = self.ratio["backbone"](values) if "backbone" in self.ratio else values
         return bounded_domain_logit(self.ratio["head"](features), self.bound)
 
 

@@ -37,7 +37,6 @@ class LabelEstimate(nn.Module):
         return Clusters(self.units, self.centre, self.centroids).log_posteriors(structure).exp()
 
     @torch.no_grad()
-    def probabilities(self, logits: Tensor, structure: Tensor) -> Tensor:
-        """g (N, C)."""
-        by_task = torch.softmax(logits / self.temperature, dim=-1)
-        return torch.lerp(by_task, self.shares(structure), self.reliability)
+    def probabilities(self, logits: Tensor, shares: Tensor) -> Tensor:
+        """g (N, C) from z and q."""
+        return torch.lerp(torch.softmax(logits / self.temperature, dim=-1), shares, self.reliability)
