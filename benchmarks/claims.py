@@ -57,9 +57,9 @@ CLAIMS = (
         "Table 2",
         "DRL's ECE is below those of source-only and temperature scaling however few people choose the true class",
         found_in.human_agreement,
-        "The network is too sure on the source already, where R is about 1; temperature scaling mends that, and `drl` "
-        "comes close to it on the target. Pictures of the first bins are those that people take for another class: "
-        "nothing that scales rows by how unlike the source they are can know of them.",
+        "The network is too sure on the source already, where R is about 1; temperature scaling mends that, and "
+        "`drl` comes close to it on the target. Pictures of the first bins are those that people take for another "
+        "class: nothing that scales rows by how unlike the source they are can know of them.",
     ),
     Claim(
         "Fig. 4",
