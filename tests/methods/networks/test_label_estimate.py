@@ -29,3 +29,11 @@ def test_clusters_and_the_calibrated_task_by_reliability() -> None:
         put(estimate, reliability=torch.tensor(reliability))
         expected = reliability * shares + (1 - reliability) * torch.softmax(logits / 2, dim=-1)
         torch.testing.assert_close(estimate.probabilities(logits, shares), expected)
+
+
+def test_logits_of_lower_precision_than_the_inputs() -> None:
+    """In mixed precision those of vectors are."""
+    estimate, logits, shares = LabelEstimate(4, 3), torch.randn(5, 3), torch.softmax(torch.randn(5, 3), dim=-1)
+    put(estimate, reliability=torch.tensor(0.5))
+    expected = estimate.probabilities(logits, shares)
+    torch.testing.assert_close(estimate.probabilities(logits.bfloat16(), shares), expected, atol=0.01, rtol=0)

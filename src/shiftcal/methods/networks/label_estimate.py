@@ -39,4 +39,6 @@ class LabelEstimate(nn.Module):
     @torch.no_grad()
     def probabilities(self, logits: Tensor, shares: Tensor) -> Tensor:
         """g (N, C) from z and q."""
-        return torch.lerp(torch.softmax(logits / self.temperature, dim=-1), shares, self.reliability)
+        by_task = torch.softmax(logits / self.temperature, dim=-1)
+        # Not as `torch.lerp`: in mixed precision the two differ in theirs.
+        return self.reliability * shares + (1 - self.reliability) * by_task
