@@ -48,11 +48,11 @@ def test_where_clusters_agree_with_the_classifier_the_ratio_of_the_target_takes_
     assert 0.9 < target < 1.1
 
 
-@pytest.mark.parametrize("dual_weight", [0.0, 0.1])
-def test_ratio_is_near_one_where_there_is_no_shift(features: ShiftProblem, dual_weight: float) -> None:
-    """Without the mean-one constraint the dual term drove the ratio to its lower bound on both domains."""
+@pytest.mark.parametrize(("use", "dual_weight"), [("capped", 0.0), ("capped", 0.1), ("capped", 3.0), ("paper", 0.1)])
+def test_ratio_is_near_one_where_there_is_no_shift(features: ShiftProblem, use: str, dual_weight: float) -> None:
+    """Without the mean-one constraint the published dual term drove the ratio to its lower bound on both domains."""
     same = replace(features, target=features.source.without_labels())
-    for ratio in median_ratio(fitted(same, dual_weight=dual_weight, ratio_bound=10.0), same):
+    for ratio in median_ratio(fitted(same, ratio_use=use, dual_weight=dual_weight, ratio_bound=10.0), same):
         assert 0.5 < ratio < 2
 
 
@@ -98,6 +98,23 @@ def test_the_ratio_is_low_on_rows_whose_clusters_contradict_the_classifier(bluep
         slopes.append(torch.autograd.grad(loss, log_ratio)[0])
     assert bool((slopes[0] < 0).all())  # descending the loss raises R
     assert bool((slopes[1] > 0).all())
+
+
+def test_a_ratio_that_sees_no_clusters_has_no_dual_term_but_the_published_one(
+    blueprint: Blueprint, batch: Batch
+) -> None:
+    """By what the task says itself a capped R could only rise."""
+    losses = {}
+    for use in ("capped", "paper"):
+        for weight in (0.0, 3.0):
+            method: DistributionallyRobust[Any] = DistributionallyRobust(
+                ratio_network="shared", ratio_use=use, dual_weight=weight
+            )
+            torch.manual_seed(0)
+            (update,) = method.training_step(method.build(blueprint), batch)
+            losses[use, weight] = update.beside[RATIO].item()
+    assert losses["capped", 3.0] == losses["capped", 0.0]
+    assert losses["paper", 3.0] != losses["paper", 0.0]
 
 
 def test_the_published_dual_term_knows_no_labels(blueprint: Blueprint) -> None:

@@ -11,12 +11,11 @@ from typing import ClassVar, NamedTuple
 from torch import Tensor
 
 from shiftcal.data.inputs import Inputs
-from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.estimators.base import AccuracyEstimator
 from shiftcal.target.estimators.combined import Combined
-from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, calibration_gap
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence, held_out_temperature
 from shiftcal.target.structure import DomainStructure
 
 State = dict[str, Tensor]
@@ -131,11 +130,6 @@ def observed_rows(
         outputs.structure.double() if with_features else None,
         None if reference_features is None or not with_features else reference_features.double(),
     )
-
-
-def held_out_temperature(logits: Tensor, labels: Tensor) -> float:
-    """The temperature that labels (N,) of held-out rows ask for; 1 where chance could explain what they show."""
-    return 1.0 if calibration_gap(logits.double(), labels) == 0 else fit_temperature(logits, labels)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,14 +22,14 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from shiftcal.calibrators.base import CalibrationData, Calibrator, State, held_out_temperature
+from shiftcal.calibrators.base import CalibrationData, Calibrator, State
 from shiftcal.core.options import option
 from shiftcal.methods.base import Outputs
 from shiftcal.target.diagnosis import Diagnosis
 from shiftcal.target.domain_classifier import DomainClassifier
 from shiftcal.target.estimators import ESTIMATORS, estimator_class
 from shiftcal.target.estimators.base import AccuracyEstimator
-from shiftcal.target.evidence import ShiftEvidence, log_probabilities
+from shiftcal.target.evidence import ShiftEvidence, held_out_temperature, log_probabilities
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
 from shiftcal.target.shifted_part import shifted_probability_anywhere

@@ -18,10 +18,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 RatioUse = Literal["capped", "paper"]
-RATIO_USES = (
-    "capped: R counts as at most 1, in training by its mean over a batch, and clusters of the target stand for its "
-    "labels in the dual term; paper: R as it is, row by row, and no such labels"
-)
+RATIO_USES = "capped: R counts as at most 1, and in training by its mean over a batch; paper: as it is, row by row"
 
 
 def bounded_domain_logit(domain_logit: Tensor, bound: float) -> Tensor:

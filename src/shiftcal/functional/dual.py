@@ -9,13 +9,14 @@ Its gradients, by ordinary differentiation:
     ratio network   dL/dR(x_t) = f(x_t) . z(x_t), z held fixed
     task network    dL/dz(x_s) = f(x_s) - 1[y_s], after the change of measure E_target[R ...] = E_source[...]
 
-By the same change of measure the second term depends on R too: E_source[ z_y ] = E_target[ R(x) g(x) . z(x) ] with
-g(x) = P(y | x). So the gradient of the ratio network in full is
+If the R that is learned is held to the same change of measure, the second term is one of the target that depends on R
+too: E_source[ z_y ] = E_target[ R(x) g(x) . z(x) ] with g(x) = P(y | x). The gradient of the ratio network is then
 
     dL/dR(x_t) = (f(x_t) - g(x_t)) . z(x_t)
 
-which makes R smaller where f is surer than g and larger where it is less sure: L is then the cross-entropy of f with
-labels from g. The published step leaves g out, which lowers R most where the classifier is sure.
+which makes R smaller where f is surer than g and larger where it is less sure: L is the cross-entropy of f with
+labels from g (for r > 0: 1 + r times that). The published step leaves g out, which lowers R most where the classifier
+is sure.
 
 The task gradient needs source data only. R stands in f but not in front, so it is not the gradient of the
 cross-entropy of scaled logits; `task_surrogate` has exactly this gradient.

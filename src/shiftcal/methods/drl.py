@@ -7,11 +7,12 @@ IJCAI 2023, arXiv 2010.05784: predictive form of Theorem 1, joint loss of Eq. 7,
     task update    gradient f(x_s) - 1[y_s] on source inputs only, R held fixed, as it was before this update of it
     prediction     softmax(R z / (1 + r)),   R = min(1, exp(strength * bounded domain logit))
 
-The dual term is that of Eq. 7 in full (`shiftcal.functional.dual`): g is what can be known of the target's labels,
-the shares of its own clusters as far as classes form clusters on the source, else what a temperature makes of z
-(`shiftcal.methods.networks.label_estimate`). So the target itself says how far R has to go, and R is low on rows
-whose clusters contradict the classifier. R = 1 for rows more like the source than the target, and source rows are
-trained on with its mean: the few that look like the target would make all logits grow.
+A ratio that sees clusters (`ratio_network="confidence"`, the default) has the dual term of Eq. 7 in full
+(`shiftcal.functional.dual`): g is what can be known of the target's labels, the shares of its own clusters as far as
+classes form clusters on the source, else what a temperature makes of z (`shiftcal.methods.networks.label_estimate`).
+So the target itself says how far R has to go, and R is low on rows whose clusters contradict the classifier. R = 1
+for rows more like the source than the target, and source rows are trained on with its mean: the few that look like
+the target would make all logits grow.
 
 With `ratio_use="paper"` R has no cap, each row its own, and the dual term is without g, as published. It then has R
 by its mean over the target, for only R z is fixed by the task: R would fall and z grow without end.
@@ -61,7 +62,9 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     ratio_learning_rate: float = option(1e-3, "step size of the ratio network", above=0)
     class_regularization: float = option(0.0, "r of Theorem 1", at_least=0, at_most=1)
     regularized_form: RegularizedForm = option("paper", "for r above 0: Theorem 1 as published, or its maximiser")
-    dual_weight: float = option(3.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
+    dual_weight: float = option(
+        3.0, "weight of the dual term in the ratio's loss, for a ratio that sees clusters; the paper: 1", at_least=0
+    )
 
     def build(self, blueprint: Blueprint) -> Any:
         """A classifier and a ratio."""
@@ -102,7 +105,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         """Both terms of the joint loss, from all rows (N + M, ...) as the ratio sees them: it alone learns by it."""
         num_source, log_ratio = len(batch.source_labels), network.log_ratio(seen)
         loss = telling_apart = domain_loss(log_ratio, num_source, self.ratio_weights(batch))
-        if self.dual_weight:
+        if self.dual_weight and (self.ratio_use == "paper" or network.label_estimate is not None):
             ratio = self.applied_ratio(log_ratio[num_source:])
             loss = loss + self.dual_weight * self._dual_term(
                 network, ratio, target_logits.detach(), None if seen.shares is None else seen.shares[num_source:]
@@ -118,10 +121,9 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
         r = self.class_regularization
         if self.ratio_use == "paper":
             return target_potential(logits, ratio / mean_over_batch(ratio), class_regularization=r)
-        if network.label_estimate is None or cluster_shares is None:
-            labels = torch.softmax(logits, dim=-1)
-        else:
-            labels = network.label_estimate.probabilities(logits, cluster_shares)
+        assert network.label_estimate is not None
+        assert cluster_shares is not None
+        labels = network.label_estimate.probabilities(logits, cluster_shares)
         return target_potential(logits, ratio, labels, class_regularization=r)
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:  # noqa: ARG002

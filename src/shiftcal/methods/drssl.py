@@ -66,7 +66,9 @@ class DistributionallyRobustSemiSupervised(
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
-    dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
+    dual_weight: float = option(
+        0.0, "weight of the published dual term, with ratio_use=paper; the paper: 1", at_least=0
+    )
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float | None = option(

@@ -56,7 +56,9 @@ class DistributionallyRobustSelfTraining(
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
-    dual_weight: float = option(0.0, "weight of the dual term in the ratio's loss; the paper: 1", at_least=0)
+    dual_weight: float = option(
+        0.0, "weight of the published dual term, with ratio_use=paper; the paper: 1", at_least=0
+    )
     confusion_weight: float = option(
         1.0, "of class confusion on the target, as far as its clusters are trusted to be classes", at_least=0
     )

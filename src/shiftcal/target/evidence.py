@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shiftcal.functional.temperature import fit_temperature
 from shiftcal.target.clusters import Clusters, fit_clusters
 from shiftcal.target.structure import DomainStructure
 
@@ -159,6 +160,11 @@ def log_probabilities(logits: Tensor) -> Tensor:
 def mean_confidence(logits: Tensor) -> float:
     """Mean over rows (N, C) of the largest probability."""
     return float(torch.softmax(logits, dim=-1).amax(dim=-1).mean())
+
+
+def held_out_temperature(logits: Tensor, labels: Tensor) -> float:
+    """The temperature that labels (N,) of held-out rows ask for; 1 where chance could explain what they show."""
+    return 1.0 if calibration_gap(logits.double(), labels) == 0 else fit_temperature(logits, labels)
 
 
 def calibration_gap(logits: Tensor, labels: Tensor) -> float:

@@ -1,9 +1,10 @@
 """The constants of the rule that says how far what is seen of a target is believed.
 
 The first eleven were found by `benchmarks/accuracy_estimates/fit.py` on the tasks recorded beside it, and judged with
-whole data sets left out. The others were settled by hand while looking at errors, with target labels, on tasks of
-Office-31, Office-Home (features of EfficientNet-Lite2) and digits; where one was found on something else, that stands
-beside it. They are options of the calibrator `target-scaling`, so `compare` can sweep them.
+whole data sets left out; one of them is held lower by hand, as it says. The others were settled by hand while looking
+at errors, with target labels, on tasks of Office-31, Office-Home (features of EfficientNet-Lite2) and digits; where
+one was found on something else, that stands beside it. They are options of the calibrator `target-scaling`, so
+`compare` can sweep them.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ import torch
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import TrainingView
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate, is_due
+from shiftcal.target.evidence import held_out_temperature
 
 CENTRES = 3 * torch.eye(3, 4)
 
@@ -55,7 +55,7 @@ def test_clusters_are_relied_on_where_those_of_the_source_hold_the_classes(
     assert (found["reliability"] < 0.3) == (not has_clusters)
     logits = problem.source.inputs.fetch(np.arange(90)).double() @ CENTRES.double().T
     assert float(found["temperature"]) == pytest.approx(
-        fit_temperature(logits, torch.from_numpy(problem.source.labels)), rel=1e-4
+        held_out_temperature(logits, torch.from_numpy(problem.source.labels)), rel=1e-4
     )
     without = view_of(method, network, problem, 1, held_out=False)
     assert float(fitted_label_estimate(network, without)["temperature"]) == 1

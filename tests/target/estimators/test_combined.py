@@ -8,8 +8,8 @@ import torch
 from shiftcal.target.clusters import fit_clusters, unit_rows
 from shiftcal.target.diagnosis import NewClasses
 from shiftcal.target.domain_auc import domain_auc_of_outputs
-from shiftcal.target.estimators.combined import Combined, chance_corrected_purity
-from shiftcal.target.evidence import BeforeAdaptation
+from shiftcal.target.estimators.combined import Combined, chance_corrected_purity, held_out_purity, source_purity
+from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 
 pytestmark = pytest.mark.usefixtures("coarse_estimate")
 Make = Any
@@ -348,3 +348,19 @@ def test_purity_is_corrected_for_chance(make_rows: Make) -> None:
     # Half of the rows have labels of their cluster, the rest all the same one: .5 + .5 / 4 right, chance .625.
     mixed = torch.where(torch.arange(400) < 200, labels, 0)
     assert chance_corrected_purity(seen, clusters, mixed) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_rows_that_a_network_knows_by_heart_say_nothing_of_clusters() -> None:
+    """Features that were learned with arbitrary labels have clusters of these on the rows of training alone."""
+    torch.manual_seed(0)
+    labels = torch.arange(300) % 3
+    logits = 5 * torch.eye(3, dtype=torch.float64)[labels]
+    noise = torch.randn(2, 300, 8, dtype=torch.float64)
+    by_heart = noise[0] + 5 * torch.eye(3, 8, dtype=torch.float64)[labels]
+    training, held_out = (ObservedRows(logits, torch.ones(300), rows) for rows in (by_heart, noise[1]))
+    evidence = ShiftEvidence(held_out, labels, held_out, training, labels)
+    assert source_purity(evidence) > 0.95
+    assert abs(held_out_purity(evidence)) < 0.15
+    assert held_out_purity(ShiftEvidence(training, labels, held_out, training, labels)) == pytest.approx(
+        source_purity(evidence)
+    )

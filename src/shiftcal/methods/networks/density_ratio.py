@@ -97,11 +97,11 @@ class ClassifierWithRatio(nn.Module):
     def seen_of_both(self, batch: Batch, source: DomainOutputs, target: DomainOutputs) -> SeenRows:
         """The same of the rows of a batch: of its source, and then of its target."""
         assert batch.target_inputs is not None
-        inputs, *outputs = (
-            torch.cat([own.detach(), others.detach()])
-            for own, others in zip((batch.source_inputs, *source), (batch.target_inputs, *target), strict=True)
-        )
-        return self.seen_by_ratio(inputs, DomainOutputs(*outputs))
+        # Apart, so that pictures, of which the ratio sees features alone, are not copied.
+        own = self.seen_by_ratio(batch.source_inputs, source)
+        others = self.seen_by_ratio(batch.target_inputs, target)
+        shares = None if own.shares is None or others.shares is None else torch.cat([own.shares, others.shares])
+        return SeenRows(torch.cat([own.values, others.values]), shares)
 
     def log_ratio(self, seen: SeenRows) -> Tensor:
         """log R (N,), within its bound, of rows as the ratio sees them; 0 where there is no target.

@@ -3,7 +3,8 @@
     g(x) = reliability q(x) + (1 - reliability) softmax( z(x) / T )
 
 q has the shares of the target's own clusters, one for each class, and T is the temperature that held-out source rows
-ask for. How far clusters are relied on is known from the source, by how well its own hold the classes.
+ask for. How far clusters are relied on is known from the source, by how well its own hold the classes of held-out
+rows.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import TrainingView
 from shiftcal.methods.networks.density_ratio import ClassifierWithRatio
-from shiftcal.target.estimators.combined import source_purity
-from shiftcal.target.evidence import ObservedRows, ShiftEvidence
+from shiftcal.target.estimators.combined import held_out_purity
+from shiftcal.target.evidence import ObservedRows, ShiftEvidence, held_out_temperature
 from shiftcal.target.rule import TrustRule
 from shiftcal.target.sampling import sampled_rows
 
@@ -25,25 +25,28 @@ def is_due(view: TrainingView) -> bool:
 
 def fitted_label_estimate(network: ClassifierWithRatio, view: TrainingView) -> dict[str, Tensor]:
     """Values of the buffers, by name."""
-    chosen = sampled_rows(len(view.source), _MOST_ROWS)
-    source = _observed(network, view, view.source.inputs.subset(chosen))
-    target = view.target.inputs.subset(sampled_rows(len(view.target), _MOST_ROWS))
-    evidence = ShiftEvidence(source, torch.from_numpy(view.source.labels[chosen]), _observed(network, view, target))
-    clusters, reliability = evidence.target_clusters, TrustRule().cluster_reliability(source_purity(evidence))
+    source, labels = _labelled(network, view, view.source)
+    # Where no rows were held out, those of training stand for them, and say nothing of a temperature.
+    held_out, known = (source, labels) if view.held_out is None else _labelled(network, view, view.held_out)
+    chosen = sampled_rows(len(view.target), _MOST_ROWS)
+    target = _observed(network, view, view.target.inputs.subset(chosen))
+    evidence = ShiftEvidence(held_out, known, target, source, labels)
+    clusters, reliability = evidence.target_clusters, TrustRule().cluster_reliability(held_out_purity(evidence))
+    temperature = 1.0 if view.held_out is None else held_out_temperature(held_out.logits, known)
     return {
         "units": clusters.units,
         "centre": clusters.centre,
         "centroids": clusters.centroids,
         "reliability": torch.tensor(reliability),
-        "temperature": torch.tensor(_held_out_temperature(network, view)),
+        "temperature": torch.tensor(temperature),
     }
 
 
-def _held_out_temperature(network: ClassifierWithRatio, view: TrainingView) -> float:
-    if view.held_out is None:
-        return 1.0
-    logits = _observed(network, view, view.held_out.inputs).logits
-    return fit_temperature(logits, torch.from_numpy(view.held_out.labels))
+def _labelled(
+    network: ClassifierWithRatio, view: TrainingView, domain: LabelledDomain
+) -> tuple[ObservedRows, Tensor]:
+    rows = sampled_rows(len(domain), _MOST_ROWS)
+    return _observed(network, view, domain.inputs.subset(rows)), torch.from_numpy(domain.labels[rows])
 
 
 def _observed(network: ClassifierWithRatio, view: TrainingView, inputs: Inputs) -> ObservedRows:

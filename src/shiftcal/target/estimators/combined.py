@@ -38,7 +38,7 @@ reaches further down by their share.
 Where other class frequencies explain all of the shift (`shiftcal.target.class_priors`), the estimate is the mean
 probability of the predicted class after they were corrected for.
 
-The estimate grows with each of those that it is made from. Its six constants and the five of the interval are
+The estimate grows with each of the estimates that it is made from. Its six constants and the five of the interval are
 fitted to tasks with known answers, and judged with whole data sets left out (benchmarks/accuracy_estimates). The
 interval holds the truth on 90 % of left-out tasks. Too much is expected more often than too little, and for other
 reasons, so that it reaches, with e the standard error of the accuracy a and constants of `TrustRule`,
@@ -237,11 +237,23 @@ class Combined(TrustRule, AccuracyEstimator):
 
 def chance_corrected_purity(rows: UnitRows, clusters: Clusters, labels: Tensor) -> float:
     """How often clusters of labelled rows hold the true class, 0 for no better than the most frequent one."""
+    return _chance_corrected(clusters.nearest(rows.directions), labels)
+
+
+def held_out_purity(evidence: ShiftEvidence) -> float:
+    """The same of held-out rows in clusters of the source's: a network may know its training rows by heart."""
+    features = evidence.held_out.judging_features
+    assert features is not None
+    return _chance_corrected(
+        evidence.source_clusters.log_posteriors(features).argmax(dim=-1), evidence.held_out_labels
+    )
+
+
+def _chance_corrected(found: Tensor, labels: Tensor) -> float:
     chance = float(labels.bincount().max()) / len(labels)
     if chance == 1:
         return 0.0
-    right = float((clusters.nearest(rows.directions) == labels).double().mean())
-    return (right - chance) / (1 - chance)
+    return (float((found == labels).double().mean()) - chance) / (1 - chance)
 
 
 def source_purity(evidence: ShiftEvidence) -> float:
