@@ -29,7 +29,7 @@ def clustered(*, has_clusters: bool) -> ShiftProblem:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "due"), [(0, False), (1, True), (2, True), (3, False), (4, True), (9, False), (10, True)]
+    ("epoch", "due"), [(0, False), (1, True), (2, False), (3, False), (4, True), (9, False), (10, True)]
 )
 def test_it_is_fitted_ever_more_rarely_and_at_the_end(
     view_of: Any, blueprint: Blueprint, epoch: int, due: bool
