@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shiftcal.core.errors import DataUnavailableError, UnknownNameError
+from shiftcal.core.errors import DataUnavailableError, InvalidInputError, UnknownNameError
 from shiftcal.data.catalog.generated import GAUSSIANS
 from shiftcal.data.catalog.human_votes import read_votes
 from shiftcal.data.domains import LabelledDomain
@@ -91,6 +91,24 @@ def test_a_second_time_the_rows_are_the_same(stand_in: str, tmp_path: Path, monk
     found = short_plan("calibration", stand_in, monkeypatch)
     first, second = (reproduce(found, "cpu", tmp_path / name).with_suffix(".csv") for name in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.usefixtures("quick_estimate")
+def test_seeds_are_added_to_a_record(stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = short_plan("calibration", stand_in, monkeypatch)
+    with pytest.raises(InvalidInputError, match="no record of calibration to add seeds 1 to 2 to"):
+        reproduce(found, "cpu", tmp_path / "parts", num_seeds=2, first_seed=1)
+    whole = reproduce(found, "cpu", tmp_path / "whole", num_seeds=2)
+    reproduce(found, "cpu", tmp_path / "parts", num_seeds=1)
+    joined = reproduce(found, "cpu", tmp_path / "parts", num_seeds=1, first_seed=1)
+    rows, expected = (sorted(page.with_suffix(".csv").read_text().splitlines()) for page in (joined, whole))
+    assert rows == expected
+    assert joined.read_text() == whole.read_text()
+
+    plan = found.plan("cpu")
+    monkeypatch.setattr(type(found), "plan", lambda *_: replace(plan, settings=(*SHORT, "learning_rate=0.1")))
+    with pytest.raises(InvalidInputError, match="of another plan"):
+        reproduce(found, "cpu", tmp_path / "parts", num_seeds=1, first_seed=2)
 
 
 def test_an_unknown_name_lists_those_that_there_are() -> None:

@@ -12,6 +12,7 @@ from shiftcal.faces.cli.arguments import (
     declare_backbone,
     declare_download,
     declare_engine,
+    declare_first_seed,
     declare_learning_curve,
     declare_settings,
     declare_table_columns,
@@ -35,6 +36,7 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
         help="METHOD[key=value;..]+CALIBRATOR[key=value;..], or less of it",
     )
     parser.add_argument("--seeds", type=positive, default=3, help="runs of each method on each task")
+    declare_first_seed(parser, "go on where earlier seeds were run in another folder")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder; what is finished there is kept"
     )
@@ -66,6 +68,7 @@ def compare_command(arguments: argparse.Namespace) -> Answer:
         tasks=tuple(parse_tasks(arguments.tasks)),
         contenders=parse_contenders(arguments.methods),
         num_seeds=arguments.seeds,
+        first_seed=arguments.first_seed,
         backbone=arguments.backbone,
         freeze_backbone=arguments.freeze_backbone,
         image_size=arguments.image_size,
@@ -108,6 +111,7 @@ def declare_reproduce(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, default=Path("reproductions"), metavar="DIR", help="folder; what is finished is kept"
     )
     parser.add_argument("--seeds", type=positive, help="instead of those of the plan")
+    declare_first_seed(parser, "add to the record in the folder, whose rows of other seeds are kept")
     declare_engine(parser, "trains")
 
 
@@ -120,7 +124,14 @@ def reproduce_command(arguments: argparse.Namespace) -> Answer:
     from shiftcal.runs.reproduction import find_reproduction, reproduce
 
     found, engine = find_reproduction(arguments.name), find_engine(arguments.engine, arguments.jobs)
-    page = reproduce(found, arguments.scale, arguments.out, num_seeds=arguments.seeds, engine=engine)
+    page = reproduce(
+        found,
+        arguments.scale,
+        arguments.out,
+        num_seeds=arguments.seeds,
+        first_seed=arguments.first_seed,
+        engine=engine,
+    )
     text = page.read_text(encoding="utf-8")
     return Answer({"page": str(page), "text": text}, f"{text}\npage: {page}")
 

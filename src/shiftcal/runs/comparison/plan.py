@@ -24,6 +24,8 @@ class ComparisonPlan:
     tasks: tuple[Task, ...]
     contenders: tuple[Contender, ...]
     num_seeds: int = 3
+    first_seed: int = 0
+    """Above 0 to go on with a comparison whose earlier seeds were run elsewhere."""
     backbone: str = "auto"
     freeze_backbone: bool = False
     image_size: int | None = None
@@ -32,6 +34,11 @@ class ComparisonPlan:
     settings: tuple[str, ...] = field(default=())
     """`key=value` settings that hold for every method."""
     download: bool = False
+
+    @property
+    def seeds(self) -> range:
+        """Of every method on every task."""
+        return range(self.first_seed, self.first_seed + self.num_seeds)
 
     def config(self, task: Task, contender: Contender, seed: int) -> RunConfig:
         """The configuration of a cell."""
@@ -72,7 +79,7 @@ def trainings_of(plan: ComparisonPlan) -> Iterator[Training]:
     for contender in plan.contenders:
         by_trained.setdefault(contender.trained, []).append(contender)
     for task in plan.tasks:
-        for seed in range(plan.num_seeds):
+        for seed in plan.seeds:
             for trained, contenders in by_trained.items():
                 yield Training(task, trained, tuple(contenders), seed)
 
@@ -83,7 +90,7 @@ def cells_of(plan: ComparisonPlan, out: Path) -> Folders:
         (task.name, contender.name, seed): cell_folder(out, task, contender, seed)
         for task in plan.tasks
         for contender in plan.contenders
-        for seed in range(plan.num_seeds)
+        for seed in plan.seeds
     }
 
 
