@@ -77,15 +77,15 @@ CLAIMS = (
         "Table 3, Fig. 5",
         "DRST in the paper's form, its ratio in training, is more accurate than CBST",
         found_in.papers_form,
-        "MNIST to USPS and back, Art to Product; the form with r = 0.1 and R within 1.5 and its inverse. With R = 1 in "
-        "its place it is more accurate, and ahead of CBST: what its ratio does in training costs accuracy.",
+        "MNIST to USPS and back, Art to Product; the form with r = 0.1 and R within 1.5 and its inverse. With R = 1 "
+        "in its place it is more accurate, and ahead of CBST: what its ratio does in training costs accuracy.",
     ),
     Claim(
         "Fig. 5 a, b",
         "DRST is ahead of CBST and CRST in accuracy and Brier score in every epoch",
         found_in.over_epochs,
-        "MNIST to USPS and back, Art to Product, means over them; on USPS to MNIST CRST ends ahead of `drst`. This is "
-        "our default, not the paper's form.",
+        "MNIST to USPS and back, Art to Product, means over them; on USPS to MNIST CRST ends ahead of `drst`. This "
+        "is our default, not the paper's form.",
     ),
     Claim(
         "Fig. 5 c",
