@@ -125,20 +125,14 @@ def seed(text: str) -> int:
 
 def positive(text: str) -> int:
     """A whole number of at least 1 and not beyond all measure."""
-    return _whole_number(text, 1)
+    value = int(text) if text.isdecimal() and len(text) <= len(str(_MOST)) else 0
+    if not 1 <= value <= _MOST:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number of at least 1 and at most {_MOST:,}, got {text[:50]}"
+        )
+    return value
 
 
 def declare_first_seed(parser: argparse.ArgumentParser, purpose: str) -> None:
     """Which seeds `--seeds` counts."""
-    parser.add_argument(
-        "--first-seed", type=lambda text: _whole_number(text, 0), default=0, metavar="N", help=f"{purpose}; default 0"
-    )
-
-
-def _whole_number(text: str, least: int) -> int:
-    value = int(text) if text.isdecimal() and len(text) <= len(str(_MOST)) else -1
-    if not least <= value <= _MOST:
-        raise argparse.ArgumentTypeError(
-            f"expected a whole number of at least {least} and at most {_MOST:,}, got {text[:50]}"
-        )
-    return value
+    parser.add_argument("--first-seed", type=seed, default=0, metavar="N", help=f"{purpose}; default 0")
