@@ -54,3 +54,15 @@ def test_noise_and_columns_that_no_longer_belong_to_the_same_rows_are() -> None:
 def test_a_source_of_few_rows_makes_no_target_look_dispersed() -> None:
     """Each of three rows is a third of its own cluster."""
     assert dispersion_of(MEANS[LABELS] + normal(500, 1), num_source=15) < 0.6
+
+
+def test_a_target_of_few_rows_does_not_look_dispersed() -> None:
+    """Of 65 classes, 50 rows: most are alone in their clusters, and those of the source have twenty others."""
+    means, generator = 6 * torch.randn(65, 128, generator=torch.Generator().manual_seed(0)), torch.Generator()
+    parts = []
+    for num_rows in (1_300, 50):
+        labels = torch.randint(0, 65, (num_rows,), generator=generator.manual_seed(num_rows))
+        rows = means[labels] + 6 * torch.randn(num_rows, 128, generator=generator)
+        units = unit_rows(rows.double())
+        parts += [units, fit_clusters(units, one_hot(labels, 65).double())]
+    assert dispersion(*parts) < 0.65  # type: ignore[arg-type]

@@ -12,6 +12,8 @@ _ALIKE = 0.55
 _MOVED = 0.65
 # and share of rows that have shifted below which a shift is said to be of a part.
 _A_PART = 0.8
+# Standard errors that a normal variable is within 90 % of the time.
+_NORMAL_90 = 1.645
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class PriorShift:
     """To be expected if they do."""
     explains: bool
     """Whether the frequencies have changed, and nothing else."""
+    standard_error: float = 0.0
+    """Of that accuracy, by what is not known of the frequencies."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,19 @@ class Diagnosis:
         further = abs(accuracy - self.accuracy)
         reach = None if self.reach is None else (self.reach[0] + further, self.reach[1] + further)
         return replace(self, accuracy=accuracy, reach=reach)
+
+    def explained_by(self, prior: PriorShift) -> Diagnosis:
+        """The same where other class frequencies are all that has changed.
+
+        The interval is wider by what is not known of these, and reaches half of the way further to what would be
+        expected without that explanation.
+        """
+        reach = None
+        if self.reach is not None:
+            unknown = _NORMAL_90 * prior.standard_error
+            half_way = (self.accuracy - prior.accuracy) / 2
+            reach = self.reach[0] + unknown + max(-half_way, 0.0), self.reach[1] + unknown + max(half_way, 0.0)
+        return replace(self, accuracy=prior.accuracy, reach=reach, prior_shift=replace(prior, explains=True))
 
     def with_new_classes(self, new: NewClasses) -> Diagnosis:
         """The same where rows of new classes are seen, which can only be wrong.

@@ -5,6 +5,9 @@
 1/2 where clusters are as dense as on the source, however far a shift has brought them; near 1 where there is nothing
 that clusters could be of, as in noise, or in columns that no longer belong to the same rows. Each column may look as
 it did on the source then, and no row need be far from all rows of the source.
+
+The fewer others a row has in its cluster, the less their sum says where it lies: as many rows of either domain are
+compared. Rows that are alone in their clusters say nothing, on either side.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from shiftcal.target.clusters import Clusters, UnitRows
+from shiftcal.target.sampling import sampled_rows
 
 
 def dispersion(source: UnitRows, source_clusters: Clusters, target: UnitRows, target_clusters: Clusters) -> float:
     """An AUC, of rows of either domain in clusters of their own."""
-    of_source = _similarity(source, source_clusters).sort().values
-    of_target = _similarity(target, target_clusters)
+    most = min(len(source.directions), len(target.directions))
+    of_source = _similarity(source, source_clusters, most).sort().values
+    of_target = _similarity(target, target_clusters, most)
     below, not_above = (torch.searchsorted(of_source, of_target, right=right) for right in (False, True))
     above = len(of_source) - (below + not_above).double() / 2
     return float(above.mean() / len(of_source))
@@ -32,5 +37,6 @@ def similarity_to_others(directions: Tensor, own: Tensor) -> Tensor:
     return cosine_similarity(others, directions)
 
 
-def _similarity(rows: UnitRows, clusters: Clusters) -> Tensor:
-    return similarity_to_others(rows.directions, clusters.nearest(rows.directions))
+def _similarity(rows: UnitRows, clusters: Clusters, most: int) -> Tensor:
+    directions = rows.directions[sampled_rows(len(rows.directions), most)]
+    return similarity_to_others(directions, clusters.nearest(directions))

@@ -121,7 +121,9 @@ def expected_performance(
     for name, value in found.items():
         if any(name not in bound for bound in bounds):
             continue  # of one class alone, at an end of the interval
-        low, high = (None, None) if not bounds else sorted(bound[name] for bound in bounds)
+        # Not all metrics grow with the accuracy: what is expected may be below both ends, or above.
+        reached = [value, *(bound[name] for bound in bounds)]
+        low, high = (min(reached), max(reached)) if bounds else (None, None)
         metrics[name] = Expected(value, low, high)
     confusion = confusion_matrix(with_accuracy(calibrated, predicted, diagnosis.accuracy), predicted)
     return Estimate(diagnosis, metrics, tuple(tuple(row) for row in confusion.tolist()), classes, len(given))

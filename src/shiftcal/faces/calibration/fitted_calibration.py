@@ -88,7 +88,7 @@ class FittedCalibration:
         data = CalibrationData(self.source, self.source_labels, target, num_classes=len(self.classes))
         checks = None
         if self.source_inputs is not None and seen.inputs is not None:
-            checks = self.source_inputs.checks(seen.inputs)
+            checks = self.source_inputs.checks(seen.inputs, seen.column_names)
         found = estimate_performance(
             data, target, self.scaling, self.classes, inputs=checks, looked_at=seen.looked_at or _OUTPUTS_ALONE
         )
@@ -149,7 +149,7 @@ def fit_calibration(
     assert found is not None
     found = replace(
         found,
-        inputs=None if inputs is None or target.inputs is None else inputs.checks(target.inputs),
+        inputs=None if inputs is None or target.inputs is None else inputs.checks(target.inputs, target.column_names),
         looked_at=source.looked_at or _OUTPUTS_ALONE,
     )
     of_source, of_target = (_calibrated(scaling, state, domain) for domain in (own, others))

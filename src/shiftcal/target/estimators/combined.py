@@ -115,7 +115,7 @@ class Combined(TrustRule, AccuracyEstimator):
             return self._adapted(evidence, before)
         prior = find_prior_shift(evidence, self)
         found = replace(self.concluded(evidence, self.witnesses(evidence)), prior_shift=prior)
-        return replace(found, accuracy=prior.accuracy) if prior.explains else found
+        return found.explained_by(prior) if prior.explains else found
 
     def witnesses(self, evidence: ShiftEvidence) -> Witnesses:
         """What the estimate is made from."""
@@ -227,9 +227,8 @@ class Combined(TrustRule, AccuracyEstimator):
         by_structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
         found = self._diagnosis(evidence, replace(seen, domain_auc=before.domain_auc), by_structure, confidence)
         if before.prior_explains:
-            prior = find_prior_shift(evidence, self)
-            # What an adapted classifier says of the target tells nothing of that any more.
-            found = replace(found, accuracy=prior.accuracy, prior_shift=replace(prior, explains=True))
+            # What an adapted classifier says of the target does not tell any more whether they explain it.
+            found = found.explained_by(find_prior_shift(evidence, self))
         in_doubt = 1.0 if evidence.target.reference_features is None else 1 - found.cluster_reliability
         expected = found.accuracy + in_doubt * (before.accuracy - found.accuracy) / 2
         return replace(found, before_adaptation=before.accuracy).moved_to(expected)
