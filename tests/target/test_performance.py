@@ -69,3 +69,16 @@ def test_of_one_class_alone_there_is_no_auroc() -> None:
     found = expected_performance(row, row, Diagnosis(0.99, 0.99, reach=(0.5, 0.5)), ("a", "b"))
     assert "auroc" not in found.metrics
     assert found.metrics["accuracy"].value == pytest.approx(0.99)
+
+
+def test_an_interval_holds_what_is_expected_though_a_metric_does_not_grow_with_the_accuracy() -> None:
+    """Rows of the rare class are found the better the fewer there are, and again where nearly all rows are."""
+    generator = np.random.default_rng(0)
+    rare = generator.beta(1, 8, 500)
+    given = np.stack([1 - rare, rare], axis=1)
+    for accuracy in (0.3, 0.5, 0.7, 0.9):
+        diagnosis = Diagnosis(accuracy, 0.9, reach=(0.3, 0.1))
+        for name, metric in expected_performance(given, given, diagnosis, (0, 1)).metrics.items():
+            assert metric.low is not None
+            assert metric.high is not None
+            assert metric.low <= metric.value <= metric.high, name

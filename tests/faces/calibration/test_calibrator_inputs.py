@@ -243,3 +243,17 @@ def test_what_was_learned_is_saved_without_the_model(expected: np.ndarray, tmp_p
     for name, words in (("damaged.npz", "not a calibration"), ("absent.npz", "no calibration at")):
         with pytest.raises(ShiftcalError, match=words):
             ShiftCalibrator.load(tmp_path / name, LINEAR)
+
+
+def test_columns_in_another_order_are_known_by_their_names() -> None:
+    """The model takes them by name, too."""
+    frame = pd.DataFrame({"small": X[:, 0] / 100, "usual": X[:, 1], "large": 100 * X[:, 2]})
+    model = make_pipeline(make_column_transformer((StandardScaler(), list(frame))), LogisticRegression()).fit(
+        frame, Y
+    )
+    as_given = ShiftCalibrator(model).fit(frame, Y, frame[::2])
+    turned = ShiftCalibrator(model).fit(frame, Y, frame[::2][["large", "usual", "small"]])
+    assert "LOOK AT THE INPUTS" not in turned.verdict_
+    assert turned.verdict_ == as_given.verdict_
+    other = as_given.estimate(frame[::2][["large", "usual", "small"]])
+    assert other.interval == as_given.estimate(frame[::2]).interval
