@@ -57,7 +57,7 @@ SEMI_SUPERVISED_METRICS = {
 }
 PRECISION_METRICS = {f"precision_at_{share}": f"surest {share:.0%}" for share in (0.1, 0.25, 0.5)}
 FIXMATCH, DRSSL = "fixmatch[unlabelled_multiple=3]", "drssl[unlabelled_multiple=3]@70febac"
-COMPARED = ("source-only", "cbst", "crst", "mcc", "cpga", "drst+target-scaling", "drst+target-scaling@7a27986")
+COMPARED = ("source-only", "cbst", "crst", "mcc", "cpga", "drst+target-scaling")
 MISSING = "–"
 DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "source-only+target-scaling": "#d55e00"}
 CURVES = {"source-only": "#999999", "cbst": "#0072b2", "crst": "#009e73", "drst@70febac": "#d55e00"}
@@ -232,7 +232,7 @@ def page_with(page: str, tables: Mapping[str, str]) -> str:
 def main(arguments: list[str]) -> int:
     """Write the pages and the figures, or check the pages."""
     features, digits = read("calibration/results.csv"), read("calibration/digits_results.csv")
-    adapted = read("reproduction/adaptation/adaptation.csv", "adaptation/drst.csv")
+    adapted = read("reproduction/adaptation/adaptation.csv")
     curves = read("adaptation/learning_curves.csv")
     few_labels = read("reproduction/ssl/ssl.csv")
     semi_supervised = read("semi_supervised/objects.csv", "semi_supervised/digits.csv")
