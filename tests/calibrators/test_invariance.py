@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from shiftcal.calibrators import CALIBRATORS, linear
+from shiftcal.calibrators import CALIBRATORS
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.inputs import ArrayInputs, Inputs
+from shiftcal.functional import linear_scaling
 from shiftcal.methods.base import Outputs
 from shiftcal.target.estimators import ESTIMATORS
 from shiftcal.target.evidence import ObservedRows, ShiftEvidence
@@ -107,7 +108,7 @@ def many_classes(num_rows: int, seed: int) -> Outputs:
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_ten_thousand_classes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In bounded time and memory, or with a word on why not."""
-    monkeypatch.setattr(linear, "_MOST_PRODUCTS", 10**6)  # as with many more rows
+    monkeypatch.setattr(linear_scaling, "_MOST_PRODUCTS", 10**6)  # as with many more rows
     source, target, labels = many_classes(12, 0), many_classes(10, 1), torch.arange(12) * 800
 
     def predict(inputs: Inputs) -> Outputs:

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
-from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.options import option
 from shiftcal.data.randomness import seeded_generator
+from shiftcal.functional.linear_scaling import centred, class_variances, minimize_loss, smoothed_loss
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 from shiftcal.target.row_order import content_order

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData, Calibrator, State
-from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
+from shiftcal.functional.linear_scaling import centred, class_variances, minimize_loss, smoothed_loss
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.methods.base import Outputs
 

@@ -8,16 +8,16 @@ target are found from such probabilities is wrong by the same (Alexandari, Kunda
 
 from __future__ import annotations
 
-import numpy as np
+import math
+
 import torch
-from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 from torch import Tensor
+
+from shiftcal.functional.linear_scaling import centred, class_variances, minimize_loss, smoothed_loss
+from shiftcal.functional.temperature import fit_temperature
 
 # A bias counts as if so many rows had said that it is 0: classes of a few rows have nearly none.
 _ROWS_AGAINST_BIAS = 10.0
-_LOG_LIMIT = 7.0
 
 
 def bias_corrected(logits: Tensor, labels: Tensor, others: Tensor) -> Tensor:
@@ -28,18 +28,20 @@ def bias_corrected(logits: Tensor, labels: Tensor, others: Tensor) -> Tensor:
         labels: (N,) class numbers.
         others: (M, C) logits.
     """
-    known, numbers = logits.double().numpy(), labels.numpy()
-    each, num_classes = np.arange(len(numbers)), known.shape[1]
+    known, penalty = centred(logits), _ROWS_AGAINST_BIAS / len(labels)
+    start = known.new_zeros(1 + known.shape[1])
+    start[0] = -math.log(fit_temperature(known, labels))
 
-    def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        scale, bias = np.exp(values[0]), values[1:]
-        log_probabilities = log_softmax(scale * known + bias, axis=1)
-        surplus = np.exp(log_probabilities)
-        surplus[each, numbers] -= 1
-        found = -log_probabilities[each, numbers].sum() + _ROWS_AGAINST_BIAS / 2 * (bias**2).sum()
-        slope = np.append(scale * (surplus * known).sum(), surplus.sum(axis=0) + _ROWS_AGAINST_BIAS * bias)
-        return found / len(numbers), slope / len(numbers)
+    def scaled(values: Tensor, parameters: Tensor) -> Tensor:
+        return values * parameters[0].exp() + parameters[1:]
 
-    bounds = [(-_LOG_LIMIT, _LOG_LIMIT), *[(None, None)] * num_classes]
-    found = minimize(loss, np.zeros(num_classes + 1), jac=True, method="L-BFGS-B", bounds=bounds).x
-    return torch.softmax(float(np.exp(found[0])) * others.double() + torch.from_numpy(found[1:]), dim=-1)
+    def loss(parameters: Tensor) -> Tensor:
+        return smoothed_loss(scaled(known, parameters), labels) + penalty / 2 * parameters[1:].square().sum()
+
+    cooled = scaled(known, start)
+    spread = class_variances(cooled)
+    curvature = torch.cat(
+        [(spread * cooled.square()).sum(dim=-1).mean(dim=0, keepdim=True), spread.mean(dim=0) + penalty]
+    )
+    found = minimize_loss(loss, start, curvature, num_products=known.numel())
+    return torch.softmax(scaled(others.double(), found), dim=-1)

@@ -86,12 +86,13 @@ def standard_error(posterior: Tensor, frequencies: Tensor, predicted: Tensor) ->
     own = posterior.gather(-1, predicted.unsqueeze(-1))
     by_class = torch.zeros(num_classes, dtype=posterior.dtype).index_add_(0, predicted, own.squeeze(-1))
     slope = ((by_class - (own * posterior).sum(dim=0)) / num_rows).numpy()
-    scores, q = (posterior - frequencies).numpy(), frequencies.numpy()
+    rows, q = posterior.numpy(), frequencies.numpy()
 
     def information(direction: np.ndarray) -> np.ndarray:
+        along = q @ direction
+        by_row = rows @ direction - along
         # Of the rows, and of the counts of the source that were added to them.
-        added = num_classes * (q * direction - q * (q @ direction))
-        return np.asarray(scores.T @ (scores @ direction) + added)
+        return np.asarray(rows.T @ by_row - q * by_row.sum() + num_classes * q * (direction - along))
 
     operator = LinearOperator((num_classes, num_classes), matvec=information, dtype=np.float64)
     solved, _ = cg(operator, slope, rtol=1e-6, maxiter=_MOST_ROUNDS)

@@ -1,7 +1,7 @@
 import torch
 from torch import Tensor
 
-from shiftcal.calibrators.linear import centred, class_variances, minimize_loss, smoothed_loss
+from shiftcal.functional.linear_scaling import centred, class_variances, minimize_loss, smoothed_loss
 
 
 def test_an_ill_conditioned_quadratic_is_minimised_exactly() -> None:

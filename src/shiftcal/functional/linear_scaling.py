@@ -1,4 +1,4 @@
-"""What vector and matrix scaling share: the loss, and its minimum by L-BFGS in float64."""
+"""What scalings of logits with a bias for each class share: the loss, and its minimum by L-BFGS in float64."""
 
 from __future__ import annotations
 
