@@ -18,11 +18,13 @@ from shiftcal.training.optimizers import build_optimizer
 
 
 @pytest.fixture
-def blueprint() -> Blueprint:
+def blueprint(features: ShiftProblem) -> Blueprint:
     """Networks built from it have the same weights in every run."""
     torch.manual_seed(0)
     statistics = InputStatistics(torch.zeros(4), torch.ones(4))
-    return Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True)
+    assert features.target is not None
+    num_target_rows = len(features.target)
+    return Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, True, num_target_rows)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from shiftcal.data.batches import Batch, ShiftProblem
+from shiftcal.data.domains import UnlabelledDomain
+from shiftcal.data.inputs import ArrayInputs
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
@@ -47,9 +49,33 @@ def test_labels_are_the_surest_of_each_class_by_the_label_model(
         log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
         rows = network.observed(inputs, *outputs, log_ratio, method.robust_logits)
         scores = network.labels.model.log_scores(rows).double()
-    expected = select_class_balanced(torch.softmax(scores, dim=-1), method.first_portion)
-    np.testing.assert_array_equal(chosen.rows, expected.rows.numpy())
+    shifted = (network.labels.shifted_probability >= 0.5).nonzero().squeeze(-1)
+    expected = select_class_balanced(torch.softmax(scores[shifted], dim=-1), method.first_portion)
+    np.testing.assert_array_equal(chosen.rows, shifted[expected.rows].numpy())
     np.testing.assert_array_equal(chosen.labels, expected.labels.numpy())
+
+
+def test_labels_go_to_rows_that_have_shifted(
+    blueprint: Blueprint, features: ShiftProblem, view_of: ViewOf, put_buffers: Put
+) -> None:
+    """Those that are as on the source, of which a classifier is surest, would take all labels."""
+    assert features.target is not None
+    half = len(features.target) // 2
+    rows = np.arange(half, dtype=np.int64)
+    as_on_source = features.source.inputs.fetch(np.arange(len(features.target) - half, dtype=np.int64))
+    inputs = torch.cat([features.target.inputs.fetch(rows) + 6, as_on_source])
+    mixed = ShiftProblem(features.source, UnlabelledDomain("mixed", ArrayInputs(inputs)))
+    of_any, of_shifted = (DistributionallyRobustSelfTraining(shifted_rows_only=only) for only in (False, True))
+    chosen = []
+    for method in (of_any, of_shifted):
+        network = seeded(method, blueprint)
+        put_buffers(network, method.fit_buffers(network, view_of(method, network, mixed, 3)))
+        chosen.append(method.choose_pseudo_labels(network, view_of(method, network, mixed, 3)))
+    of_shifted_part = [float((labels.rows < half).mean()) for labels in chosen if labels is not None]
+    assert of_shifted_part[0] < 0.7
+    assert of_shifted_part[1] > 0.9
+    network.labels.shifted_probability.zero_()
+    assert of_shifted.choose_pseudo_labels(network, view_of(of_shifted, network, mixed, 4)) is None
 
 
 def test_by_confidence_it_is_the_papers_form(blueprint: Blueprint, features: ShiftProblem, view_of: ViewOf) -> None:

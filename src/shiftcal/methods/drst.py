@@ -12,12 +12,15 @@ R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_m
 has a part:
 
     loss  + confusion_weight trust confusion(target logits / 2.5)
+    y-hat only where P(new | x) is at least 1/2
 
 Little confusion is worth something where each cluster of the target is a class, and the one that the classifier takes
 it for; where it is not, it ruins a classifier. So trust is how far the clusters are believed, those of images in
-features of the source reference, times the accuracy that is expected. How sure predictions may be is not settled
-here: put the calibrator `target-scaling` behind (the composition `adapted`). Selected images are shown in strong
-views, as those of `cbst` and its kin are.
+features of the source reference, times the accuracy that is expected. P(new | x) is by a density ratio that gives
+each row its ratio by a fit without it (`shiftcal.target.shifted_part`): of a target of which a part has shifted a
+classifier is surest of the other part, and would label little else. How sure predictions may be is not settled here:
+put the calibrator `target-scaling` behind (the composition `adapted`), which goes by the same ratio. Selected images
+are shown in strong views, as those of `cbst` and its kin are.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, with_reference
 
+# P(new | x) from which on a row of the target is taken to be of the part that has shifted.
+_HAS_SHIFTED = 0.5
 # As published for `mcc`.
 _CONFUSION_TEMPERATURE = 2.5
 
@@ -63,6 +68,15 @@ class DistributionallyRobustSelfTraining(
         1.0, "of class confusion on the target, as far as its clusters are trusted to be classes", at_least=0
     )
 
+    shifted_rows_only: bool = option(
+        True, "label only rows that have shifted, by a cross-fitted density ratio, where there is a label model"
+    )
+
+    @property
+    def labels_shifted_rows(self) -> bool:
+        """As the option says."""
+        return self.shifted_rows_only
+
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
         """A classifier with a ratio and, for images, a source reference."""
         return SelfTrainingNetwork(blueprint, self.ratio_form, source_reference=self.has_reference)
@@ -81,9 +95,14 @@ class DistributionallyRobustSelfTraining(
             if self.has_label_model
             else view.target_outputs.logits.double()
         )
-        probabilities = torch.softmax(scores, dim=-1)
+        # All of them in the paper's form, which fits no label model.
+        candidates = (network.labels.shifted_probability.cpu() >= _HAS_SHIFTED).nonzero().squeeze(-1)
+        if len(candidates) == 0:
+            return None
+        probabilities = torch.softmax(scores[candidates], dim=-1)
         rows, labels = select_class_balanced(probabilities, portion)
-        return PseudoLabels(rows.numpy(), labels.numpy(), confidence=float(probabilities[rows, labels].mean()))
+        confidence = float(probabilities[rows, labels].mean())
+        return PseudoLabels(candidates[rows].numpy(), labels.numpy(), confidence=confidence)
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
         """As `drl`, with strong views of pseudo-labelled images, which the reference does not see, and confusion."""

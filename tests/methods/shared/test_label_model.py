@@ -74,7 +74,7 @@ def test_confusion_counts_by_the_trust_in_clusters_and_the_accuracy_though_label
     evidence: ShiftEvidence,
 ) -> None:
     assert evidence.target.features is not None
-    buffers = LabelBuffers(evidence.target.features.shape[1], CLASSES)
+    buffers = LabelBuffers(evidence.target.features.shape[1], CLASSES, 0)
     for by_clusters in (False, True):
         model, found = fit_label_model(evidence, by_clusters=by_clusters, correct_prior=False)
         trust = structure_trust(found)
@@ -132,7 +132,7 @@ def test_where_the_shift_can_not_be_told_the_prior_is_left_alone() -> None:
 
 
 def test_buffers_hold_the_label_model_and_remember_the_time_before(evidence: ShiftEvidence) -> None:
-    buffers = LabelBuffers(DIM, CLASSES).double()
+    buffers = LabelBuffers(DIM, CLASSES, 0).double()
     assert buffers.known_before is None
     model, found = fit_label_model(evidence, by_clusters=True, correct_prior=True)
     for name, value in buffers.values(model, found).items():

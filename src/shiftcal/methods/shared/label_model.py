@@ -140,8 +140,9 @@ class LabelBuffers(nn.Module):
     confusion_trust: Tensor
     log_prior_correction: Tensor
     before_adaptation: Tensor
+    shifted_probability: Tensor
 
-    def __init__(self, structure_dim: int, num_classes: int) -> None:
+    def __init__(self, structure_dim: int, num_classes: int, num_target_rows: int) -> None:
         super().__init__()
         self.register_buffer("units", torch.ones(structure_dim))
         self.register_buffer("centre", torch.zeros(structure_dim))
@@ -152,6 +153,8 @@ class LabelBuffers(nn.Module):
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
         # Accuracy, domain AUC and whether class frequencies explained the shift; 0: not trained on pseudo-labels yet.
         self.register_buffer("before_adaptation", torch.zeros(3))
+        # P(new | x) of each row of the target (`shiftcal.target.shifted_part`), as it was before the first labels.
+        self.register_buffer("shifted_probability", torch.ones(num_target_rows))
 
     @property
     def model(self) -> LabelModel:

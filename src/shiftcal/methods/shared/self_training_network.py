@@ -21,6 +21,7 @@ from shiftcal.methods.shared.rounds import GrowingRounds
 from shiftcal.methods.shared.source_reference import new_source_reference
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.sampling import sampled_rows
+from shiftcal.target.shifted_part import shifted_probability
 from shiftcal.target.structure import DomainStructure
 
 # Of each domain, that a label model is fitted to before each epoch: an accuracy is known to a point by so many.
@@ -38,7 +39,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
 
     def __init__(self, blueprint: Blueprint, form: RatioForm, *, source_reference: bool) -> None:
         super().__init__(blueprint, form)
-        self.labels = LabelBuffers(self.structure_dim, blueprint.num_classes)
+        self.labels = LabelBuffers(self.structure_dim, blueprint.num_classes, blueprint.num_target_rows)
         self.reference: Classifier | None = None
         if source_reference and self.task.backbone.takes_images:
             self.reference = new_source_reference(blueprint)
@@ -61,8 +62,12 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         labelling: Labelling,
         correct_prior: bool,
         for_threshold: bool,
+        find_shifted: bool,
     ) -> dict[str, Tensor]:
-        """Values of the buffers of this network for a label model of the target as it stands."""
+        """Values of the buffers of this network for a label model of the target as it stands.
+
+        Which rows have shifted is found before the first labels and stays: of an adapted network they look alike.
+        """
         evidence = self._evidence(
             view,
             self._labelled(view, view.source, robust),
@@ -75,7 +80,9 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             correct_prior=correct_prior and view.held_out is not None,
             for_threshold=for_threshold and view.held_out is not None,
         )
-        values: Mapping[str, Tensor] = self.labels.values(model, found)
+        values: dict[str, Tensor] = self.labels.values(model, found)
+        if find_shifted and self.labels.known_before is None:
+            values["shifted_probability"] = self._shifted_probability(view, evidence.structure)
         return {f"labels.{name}": value for name, value in values.items()}
 
     def label_scores(self, view: TrainingView, robust: RobustForm) -> tuple[Tensor, Tensor]:
@@ -91,6 +98,21 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             found.append([scores.cpu() for scores in model.scores(rows)])
         joint, without_clusters = (torch.cat(parts).double() for parts in zip(*found, strict=True))
         return joint, torch.log_softmax(without_clusters, dim=-1)
+
+    def _shifted_probability(self, view: TrainingView, structure: DomainStructure) -> Tensor:
+        """P(new | x) (M,) of all target rows, of each by a domain classifier that was fitted without it."""
+        domains = structure.domains
+        if domains is None:
+            return torch.ones(len(view.target))
+        judge = self.task if self.reference is None else self.reference
+
+        def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
+            seen = judge(batch)[1] if self.task.backbone.takes_images else batch
+            return (seen.cpu().double() @ domains.slope + domains.intercept,)
+
+        (log_odds,) = view.observe(observe_batch, view.target.inputs)
+        log_odds[torch.from_numpy(sampled_rows(len(view.target), _MOST_ROWS))] = domains.target_log_odds.to(log_odds)
+        return shifted_probability(log_odds, structure.shifted.share)
 
     def _target(self, view: TrainingView, robust: RobustForm) -> ObservedRows:
         """All of it."""
@@ -177,6 +199,11 @@ class TargetAwareLabelling(GrowingRounds):
     labels_by_threshold: ClassVar[bool] = False
     """Whether labels are accepted by a threshold on confidence, see `fit_label_model`."""
 
+    @property
+    def labels_shifted_rows(self) -> bool:
+        """Whether labels go to those rows of the target alone that have shifted."""
+        return False
+
     labelling: Labelling = option(
         "auto",
         "by the scaled prediction, with the target's clusters or without; auto: with them unless the network learns "
@@ -209,6 +236,7 @@ class TargetAwareLabelling(GrowingRounds):
             labelling=self.labelling,
             correct_prior=self.prior_correction,
             for_threshold=self.labels_by_threshold,
+            find_shifted=self.labels_shifted_rows,
         )
 
     if TYPE_CHECKING:  # of `DistributionallyRobust`, which every method of these options is
