@@ -1,9 +1,9 @@
 """What the density ratio of `adapted` is worth: self-training on targets of which only a part has shifted.
 
-Nine pairs of Office-31 and Office-Home domains (features of EfficientNet-Lite2); 25, 50, 75 and 100 % of the rows are
+Nine pairs of Office-31 and Office-Home domains (features of EfficientNet-Lite2); 25, 50 and 75 % of the rows are
 of the other domain, the rest are rows of the source that neither trained nor calibrated anything. `adapted` is `drst`
 with `target-scaling`; a constant in its ratio's place takes every row for shifted, in the choice of pseudo-labels, in
-calibration, or in both. Beside it `source-only` with the same calibrator, and `cbst` and `mcc` as they are.
+calibration, or in both. Beside it `source-only` with the same calibrator, and `mcc` as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from benchmarks.frame import Benchmark, Job, Rows
-from benchmarks.mixtures import PAIRS
+from benchmarks.mixtures import PAIRS, SHARES
 from torch import Tensor
 
 from shiftcal.calibrators.base import CalibrationData
@@ -34,7 +34,6 @@ from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
 SUITES = {"office31": "office-31-features", "officehome": "office-home-features"}
-SHARES = (0.25, 0.5, 0.75, 1.0)
 TRAINING = {"epochs": 10, "epoch_steps": 100}
 METRICS = {"accuracy": "accuracy", "ece": "expected_calibration_error", "brier": "brier_score"}
 # Method, its options, and the names of its rows: as calibrated, and with a constant in calibration; None: left out.
@@ -43,7 +42,7 @@ CONTENDERS: tuple[tuple[str, dict[str, Any], str, str | None], ...] = (
     ("drst", {}, "adapted", "a constant in calibration"),
     ("drst", {"shifted_rows_only": False}, "a constant in the choice of labels", "a constant in both"),
 )
-RIVALS = ("cbst", "mcc")
+RIVAL = "mcc"
 
 
 class Mixture(NamedTuple):
@@ -61,7 +60,7 @@ def mixture(source_name: str, target_name: str, share: float, seed: int) -> Mixt
     generator = np.random.default_rng(seed)
     order, others = generator.permutation(len(source)), generator.permutation(len(target))
     kept_back = len(source) // 4
-    size = len(target) if share == 1 else min(kept_back / (1 - share), len(target) / share)
+    size = min(kept_back / (1 - share), len(target) / share)
     new, same = others[: int(share * size)], order[: int(size) - int(share * size)]
     inputs = [part.inputs.fetch(rows) for part, rows in ((target, new), (source, same))]
     labels = np.concatenate([target.labels_among(source.classes)[new], source.labels[same]])
@@ -89,9 +88,8 @@ def measure(source_name: str, target_name: str, share: float, seed: int) -> Iter
         yield scores(name, model.predict(problem.target.inputs).logits)
         if alike_name is not None:
             yield scores(alike_name, scaled_alike(model.observed(problem)))
-    for method in RIVALS:
-        model = fit_model(problem, Recipe.from_names(method, training=training))
-        yield scores(method, model.predict(problem.target.inputs).logits)
+    model = fit_model(problem, Recipe.from_names(RIVAL, training=training))
+    yield scores(RIVAL, model.predict(problem.target.inputs).logits)
 
 
 def scaled_alike(data: CalibrationData) -> Tensor:
