@@ -121,7 +121,9 @@ def table(rows: Rows) -> str:
     for name in map(str, values_of(rows, "contender")):
         lines.append(f"| {name} | {' | '.join(_cell(rows, name, share) for share in shares)} |")
     for rival in ("a constant in both", "a constant in calibration", "a constant in the choice of labels"):
-        ahead = {metric: _ahead(rows, rival, metric) for metric in ("brier", "accuracy")}
+        # What is predicted does not depend on calibration.
+        metrics = ("brier",) if rival == "a constant in calibration" else ("brier", "accuracy")
+        ahead = {metric: _ahead(rows, rival, metric) for metric in metrics}
         lines += ["", f"`adapted` against {rival}: {_spoken(ahead)}."]
     return "\n".join(lines) + "\n"
 

@@ -254,6 +254,7 @@ def main(arguments: list[str]) -> int:
             "features": ranked_table([row for row in adapted if row["task"].startswith("office")]),
             "digits": ranked_table([row for row in adapted if not row["task"].startswith("office")]),
             "tasks": task_table(adapted, COMPARED, "accuracy"),
+            "mixtures": (RECORDS / "adapted_mixtures/table.md").read_text(encoding="utf-8").strip(),
             "variants": method_table(read("adaptation/variants.csv"), ADAPTATION_METRICS),
         },
         "tables.md": {"models": (RECORDS / "tables/table.md").read_text(encoding="utf-8").strip()},

@@ -45,6 +45,10 @@ TASKS = (("amazon", "webcam"), ("webcam", "amazon"), ("dslr", "amazon"))
 INSTALL = 'pip install -c constraints.txt skada skorch pytorch-adapt "setuptools<81"'
 COMMAND = "SHIFTCAL_DATA=... python -m benchmarks peer_check --out benchmarks/peer_check/results.csv"
 STEPS, BATCH_SIZE, WIDTH = 1000, 64, 256
+# Of CDAN's discriminator, and of the random product that it sees, as published.
+CDAN_WIDTH = 1024
+# Its CDANE is what ours is by default: sure predictions count more.
+PYTORCH_ADAPT = {"source-only": "Classifier", "dann": "DANN", "cdan": "CDANE", "mcd": "MCD", "vada": "VADA"}
 # shiftcal's defaults, given to all.
 ADAMW = {"lr": 1e-3, "weight_decay": 5e-4, "eps": 1e-6}
 
@@ -174,14 +178,26 @@ def run_pytorch_adapt(setting: Setting, method: str, options: Mapping[str, Any])
     import_torchvision()
     adapters, containers = peer("pytorch_adapt.adapters"), peer("pytorch_adapt.containers")
     torch.manual_seed(setting.seed)
-    network = PeerNetwork(setting.source.inputs.shape[0], len(setting.source.classes))
+    models, layers, num_classes = (
+        peer("pytorch_adapt.models"),
+        peer("pytorch_adapt.layers"),
+        len(setting.source.classes),
+    )
+    network = PeerNetwork(setting.source.inputs.shape[0], num_classes)
     parts: dict[str, nn.Module] = {"G": network.body, "C": network.head}
-    if method == "dann":
-        parts["D"] = peer("pytorch_adapt.models").Discriminator(in_size=WIDTH, h=WIDTH)
-    adapter = getattr(adapters, {"source-only": "Classifier", "dann": "DANN"}[method])(
+    misc: dict[str, nn.Module] = {}
+    if method == "mcd":
+        parts["C"] = layers.MultipleModels(network.head, nn.Linear(WIDTH, num_classes))
+    if method in ("dann", "vada"):
+        parts["D"] = models.Discriminator(in_size=WIDTH, h=WIDTH)
+    if method == "cdan":
+        misc["feature_combiner"] = layers.RandomizedDotProduct([WIDTH, num_classes], CDAN_WIDTH)
+        parts["D"] = models.Discriminator(in_size=CDAN_WIDTH, h=CDAN_WIDTH)
+    adapter = getattr(adapters, PYTORCH_ADAPT[method])(
         models=containers.Models(parts),
         optimizers=containers.Optimizers((AdamW, ADAMW)),
         lr_schedulers=containers.LRSchedulers((LambdaLR, {"lr_lambda": setting.new_schedule()}), keys=list(parts)),
+        misc=containers.Misc(misc),
         hook_kwargs=dict(options),
     )
     plan = BatchPlan(BATCH_SIZE, seed=setting.seed)
@@ -201,8 +217,10 @@ def run_pytorch_adapt(setting: Setting, method: str, options: Mapping[str, Any])
             adapter.training_step(drawn)
             adapter.lr_schedulers.step("per_step")
     with torch.no_grad():
-        logits: Tensor = network(values_of(setting.target))
-    return logits.softmax(dim=-1)
+        logits = parts["C"](network.body(values_of(setting.target)))
+    # Of its two heads pytorch-adapt adds the logits.
+    found: Tensor = sum(logits) if method == "mcd" else logits
+    return found.softmax(dim=-1)
 
 
 def peer(name: str) -> Any:
@@ -243,6 +261,7 @@ RUNS = (
     Run("dann", "shiftcal", {"domain_weight": 2.0}),
     Run("dann", "skada", {"discriminator": "sigmoid"}),
     Run("dann", "pytorch-adapt"),
+    *(Run(method, library) for method in ("cdan", "mcd", "vada") for library in ("shiftcal", "pytorch-adapt")),
 )
 LIBRARIES: dict[str, Callable[[Setting, str, Mapping[str, Any]], Tensor]] = {
     "shiftcal": run_shiftcal,
@@ -272,7 +291,7 @@ def table(records: Rows) -> str:
         "",
         "skada's Deep CORAL has no default layer: head are the logits, body the features. Its DANN as it comes has a",
         "domain loss without gradient (softmax over one unit), hence the sigmoid. pytorch-adapt's discriminator is",
-        f"its own three-layer network, {WIDTH} wide.",
+        f"its own three-layer network, {WIDTH} wide ({CDAN_WIDTH} behind the random product of CDAN, with entropy).",
         "",
         f"Made by `{COMMAND}`.",
         "",

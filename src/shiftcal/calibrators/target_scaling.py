@@ -8,10 +8,9 @@ clusters, confidence moves only as far as the interval of the estimate asks for 
 tau(x) is the probability that x is of the part of the target that has shifted (`shiftcal.target.shifted_part`), by
 the density ratio R of a logistic regression of the domain that gives each row its ratio by a fit without it: rows of
 a mixed stream that are as on the source keep the confidence that the source gives them. A ratio that a model learned
-along with its task knows by heart which rows it was shown as target, and takes more of them for shifted than have:
-behind `drst` it lost to this one on every mixed stream that was tried (benchmarks/mixtures). T_0 is the temperature
-of the source, or 1 where chance could explain what held-out rows show. Predictions stay what the model predicts: only
-how sure they are changes. Without a target there is nothing to scale, and they stay as they are.
+along with its task knows by heart which rows it was shown as target, and takes more rows for shifted than have. T_0
+is the temperature of the source, or 1 where chance could explain what held-out rows show. Predictions stay what the
+model predicts: only how sure they are changes. Without a target there is nothing to scale, and they stay as they are.
 """
 
 from __future__ import annotations
