@@ -298,7 +298,7 @@ def table(records: Rows) -> str:
         f"| method | library | options | {' | '.join(names)} | mean | mean ECE |",
         "|---|---|---|" + "---:|" * (len(names) + 2),
     ]
-    for run in RUNS:
+    for run in (run for run in RUNS if run.method in {row["method"] for row in records}):
         rows = [r for r in records if (r["method"], r["library"], r["options"]) == (run[0], run[1], run.option_text)]
         by_task = [[100 * float(r["accuracy"]) for r in rows if r["task"] == name] for name in names]
         cells = [f"{np.mean(values):.1f} ± {np.std(values):.1f}" for values in by_task]
@@ -312,16 +312,18 @@ def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
     """Each method of each library on each task with each seed."""
     for name in ("skada.deep", "skorch", "pytorch_adapt"):
         peer(name)
+    wanted = [run for run in RUNS if arguments.methods is None or run.method in arguments.methods.split(",")]
     for seed in range(arguments.seeds):
         for task in TASKS:
-            for run in RUNS:
+            for run in wanted:
                 key = {"task": "->".join(task), "method": run.method, "seed": seed, "library": run.library}
                 yield Job({**key, "options": run.option_text}, partial(measure, task, run, seed))
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """How often."""
+    """How often, and of what."""
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--methods", metavar="NAME,..", help="of these alone; by default of all")
 
 
 BENCHMARKS = {"peer_check": Benchmark(jobs, table, declare)}
