@@ -1,4 +1,5 @@
 import numpy as np
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.pipeline import make_pipeline
@@ -23,3 +24,14 @@ def test_it_gives_what_scikit_learn_gives() -> None:
         params={"logisticregression__sample_weight": weights},
     )
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_program_that_routes_metadata_does_not_stop_weights() -> None:
+    """As any does that imports skada, which sets it for all."""
+    rows, labels = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    weights, folds = np.ones(40), np.arange(40) % 4
+    plain = out_of_fold_log_odds(model, rows, labels, folds, logisticregression__sample_weight=weights)
+    with config_context(enable_metadata_routing=True):
+        routed = out_of_fold_log_odds(model, rows, labels, folds, logisticregression__sample_weight=weights)
+    np.testing.assert_array_equal(routed, plain)

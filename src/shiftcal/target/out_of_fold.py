@@ -28,7 +28,8 @@ def out_of_fold_log_odds(
         by_row: further arguments of `fit` with an entry for each row.
     """
     found = np.empty(len(rows))
-    with config_context(skip_parameter_validation=True):  # the parameters are ours
+    # The parameters are ours; and a program that routes metadata, as any does that imports skada, would stop weights.
+    with config_context(skip_parameter_validation=True, enable_metadata_routing=False):
         for number in range(folds.max() + 1):
             held = folds == number
             kept = {name: values[~held] for name, values in by_row.items()}
