@@ -8,8 +8,8 @@
 Tasks of the group "looked at" were among those on which errors were looked at, with target labels, while the rule was
 being settled; the tables when confidence was made to stay within the interval of the estimate. Those of the group
 "untouched" were chosen after it was, and not looked at when it was changed later. For parts of `drst`, and so of
-`adapted`, all divisions of the newsgroups were looked at, four of the six tasks of pictures since the record (which rows
-get labels), and that the fallback gives up without clusters was decided on these tables.
+`adapted`, all divisions of the newsgroups were looked at, and four of the six tasks of pictures since the record (for
+which rows get labels); that the fallback gives up without clusters was decided on these tables.
 
 Text: 20 newsgroups (tf-idf, 200 components), four topics; source and target have different newsgroups of each. By
 date: all 20 newsgroups, earlier and later messages; and later messages of the first ten alone.
