@@ -67,7 +67,6 @@ class DistributionallyRobustSelfTraining(
     confusion_weight: float = option(
         1.0, "of class confusion on the target, as far as its clusters are trusted to be classes", at_least=0
     )
-
     shifted_rows_only: bool = option(
         True, "label only rows that have shifted, by a cross-fitted density ratio, where there is a label model"
     )
