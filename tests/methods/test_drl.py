@@ -185,7 +185,7 @@ def test_rows_unlike_the_source_lose_confidence_by_the_ratio_to_the_power_of_its
         DistributionallyRobust(),
         DistributionallyRobust(ratio_network="shared"),
         DistributionallyRobust(ratio_network="separate"),
-        DistributionallyRobustSemiSupervised(),
+        DistributionallyRobustSemiSupervised(ratio_strength=0.5),
     ],
     ids=["confidence", "shared", "separate", "semi-supervised"],
 )
@@ -207,7 +207,7 @@ def test_the_ratio_has_an_optimiser_of_its_own(blueprint: Blueprint) -> None:
     method: DistributionallyRobust[Any]
     for method, kind in (
         (DistributionallyRobust(optimizer="sgd"), "adamw"),
-        (DistributionallyRobustSemiSupervised(), "adamw"),
+        (DistributionallyRobustSemiSupervised(ratio_strength=0.5), "adamw"),
         (DistributionallyRobust(ratio_optimizer="sgd"), "sgd"),
     ):
         network: Any = method.build(blueprint)

@@ -19,6 +19,7 @@ from shiftcal.methods.fixmatch import FixMatch
 from shiftcal.methods.networks.backbones import InputStatistics, build_backbone
 from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
+from shiftcal.target.evidence import ObservedRows
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("coarse_estimate")
 
 def step_of_task(method: DistributionallyRobustSemiSupervised, network: SelfTrainingNetwork, batch: Batch) -> Update:
     (update,) = method.training_step(network, batch)
-    assert (update.optimizer, *update.beside) == (TASK, RATIO)
+    assert update.optimizer == TASK
     return update
 
 
@@ -62,7 +63,7 @@ def test_the_ratio_is_learned_from_weak_views() -> None:
     batch = Batch(inputs, labels, torch.eye(3)[labels], is_pseudo, target, torch.arange(4), ViewMaker(0, 0), 0.5)
     views = ViewMaker(0, 0)
     seen = batch._replace(source_inputs=views.weak(inputs), target_inputs=views.weak(target))
-    method = DistributionallyRobustSemiSupervised(unlabelled_multiple=1)
+    method = DistributionallyRobustSemiSupervised(unlabelled_multiple=1, ratio_strength=0.5)
     network = with_ratio(method.build(blueprint))
     (update,) = method.training_step(network, batch)
 
@@ -145,12 +146,14 @@ def test_pseudo_labels_of_the_steps_are_put_together_by_epoch_and_resumed(
     assert torch.equal(resumed.predict(features.source.inputs).logits, whole.predict(features.source.inputs).logits)
 
 
+@pytest.mark.parametrize("ratio_strength", [0.0, 0.5])
 @pytest.mark.parametrize("body", ["small-cnn", "wrn-10-1"])
-def test_only_rows_with_a_label_are_shown_and_the_loss_is_that_of_all(body: str) -> None:
+def test_only_rows_with_a_label_are_shown_and_the_loss_is_that_of_all(body: str, ratio_strength: float) -> None:
     """With batch norm (`wrn`) all rows pass, since each row's features depend on the others."""
     statistics = InputStatistics(torch.zeros(1), torch.ones(1))
-    blueprint = Blueprint(lambda: build_backbone(body, (1, 16, 16), statistics), 3, has_target=True)
-    labels, method = torch.tensor([0, 1, 2, 0]), DistributionallyRobustSemiSupervised(unlabelled_multiple=3)
+    blueprint = Blueprint(lambda: build_backbone(body, (1, 16, 16), statistics), 3, True, num_target_rows=12)
+    labels = torch.tensor([0, 1, 2, 0])
+    method = DistributionallyRobustSemiSupervised(unlabelled_multiple=3, ratio_strength=ratio_strength)
     inputs, target = torch.rand(4, 1, 16, 16), torch.rand(12, 1, 16, 16)
     chosen = torch.eye(3)[torch.arange(12) % 3]
     chosen[::2] = 0
@@ -167,8 +170,15 @@ def test_only_rows_with_a_label_are_shown_and_the_loss_is_that_of_all(body: str)
         *_, other = method.training_step(network, of_source._replace(views=ViewMaker(0, 0)))
     for name in ("consistency_loss", "pseudo_coverage"):
         torch.testing.assert_close(own.logged[name], other.logged[name])
-    # Of the target the six with a label, and in weak views every third for the ratio: 0, 3, 6, 9.
-    assert shown == ([8, 4 + 6, 12, 4 + 12] if body == "small-cnn" else [28, 28])
+    # Of the target the six with a label and, where a ratio learns, in weak views every third for it: 0, 3, 6, 9.
+    assert shown == ([8 if ratio_strength else 6, 4 + 6, 12, 4 + 12] if body == "small-cnn" else [28, 28])
+
+
+def test_before_any_label_a_step_is_that_of_the_source(blueprint: Blueprint, batch: Batch) -> None:
+    method = DistributionallyRobustSemiSupervised()
+    update = step_of_task(method, method.build(blueprint), batch)
+    assert update.logged["pseudo_coverage"] == 0
+    assert update.loss == update.logged["task_loss"]
 
 
 def test_a_step_accepts_what_still_has_its_label_by_the_corrected_prediction(
@@ -205,9 +215,7 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
     assert chosen is not None
     inputs = view.target.inputs.fetch(np.arange(len(view.target), dtype=np.int64))
     with torch.no_grad():
-        outputs = DomainOutputs(*network.task(inputs))
-        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
-        rows = network.observed(inputs, *outputs, log_ratio, method.robust_logits)
+        rows = ObservedRows(network.task(inputs)[0], network.labels.shifted_probability, inputs)
         plain = torch.softmax(network.labels.model.scaling.scaled_logits(rows).double(), dim=-1).numpy()
     wanted = np.bincount(features.source.labels) / len(features.source.labels)
     corrected = plain * wanted / plain.mean(axis=0)
@@ -241,7 +249,9 @@ def test_prior_correction_needs_held_out_rows(features: ShiftProblem, view_of: A
     method = DistributionallyRobustSemiSupervised()
     torch.manual_seed(0)
     statistics = InputStatistics(torch.zeros(4), torch.ones(4))
-    network = method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, has_target=True)).eval()
+    assert features.target is not None
+    num_rows = len(features.target)
+    network = method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, True, num_rows)).eval()
     network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
     for held_out in (True, False):
         view = view_of(method, network, features, 9, held_out=held_out)

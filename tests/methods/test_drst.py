@@ -1,9 +1,12 @@
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from shiftcal.data.batches import Batch, ShiftProblem
 from shiftcal.data.domains import UnlabelledDomain
@@ -11,8 +14,9 @@ from shiftcal.data.inputs import ArrayInputs
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.drst import DistributionallyRobustSelfTraining
-from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs
+from shiftcal.methods.networks.classifiers import Blueprint
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork
+from shiftcal.target.evidence import ObservedRows
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
@@ -45,9 +49,7 @@ def test_labels_are_the_surest_of_each_class_by_the_label_model(
     assert chosen is not None
     inputs = rows_of(features)
     with torch.no_grad():
-        outputs = DomainOutputs(*network.task(inputs))
-        log_ratio = network.log_ratio(network.seen_by_ratio(inputs, outputs))
-        rows = network.observed(inputs, *outputs, log_ratio, method.robust_logits)
+        rows = ObservedRows(network.task(inputs)[0], network.labels.shifted_probability, inputs)
         scores = network.labels.model.log_scores(rows).double()
     shifted = (network.labels.shifted_probability >= 0.5).nonzero().squeeze(-1)
     expected = select_class_balanced(torch.softmax(scores[shifted], dim=-1), method.first_portion)
@@ -93,7 +95,8 @@ def test_by_confidence_it_is_the_papers_form(blueprint: Blueprint, features: Shi
 def test_no_strong_views_where_selected_rows_are_source_to_the_ratio(image_batch: Callable[[int], Any]) -> None:
     blueprint, batch = image_batch(1)
     counted = [
-        DistributionallyRobustSelfTraining(labelling="confidence", strong_views=views) for views in (True, False)
+        DistributionallyRobustSelfTraining(labelling="confidence", ratio_strength=1.0, strong_views=views)
+        for views in (True, False)
     ]
     network = counted[0].build(blueprint)
     with_views, without = (list(method.training_step(network, batch))[-1].loss.item() for method in counted)
@@ -118,7 +121,7 @@ def test_the_ratio_is_that_of_the_source_itself(
     labelling: Any, num_source: int, batch: Batch, blueprint: Blueprint
 ) -> None:
     """Labelled rows of the target are no part of the source for it; in the paper's form they are."""
-    method = DistributionallyRobustSelfTraining(labelling=labelling)
+    method = DistributionallyRobustSelfTraining(labelling=labelling, ratio_strength=0.5)
     network = seeded(method, blueprint)
     assert network.ratio is not None
     for weights in network.ratio.parameters():
@@ -132,6 +135,33 @@ def test_the_ratio_is_that_of_the_source_itself(
     right = source[:num_source] / (1 + source[:num_source]), 1 / (1 + target)
     expected = -(right[0].log().mean() + right[1].log().mean()) / 2
     torch.testing.assert_close(update.logged["domain_loss"], expected)
+
+
+def test_a_ratio_that_does_not_act_is_not_learned_but_found_after_training(features: ShiftProblem) -> None:
+    model = fit_model(features, Recipe.from_names("drst", training={"epochs": 3}))
+    assert isinstance(model.network, SelfTrainingNetwork)
+    assert model.network.ratio is None
+    assert features.target is not None
+    own, others = (model.predict(domain.inputs).density_ratio for domain in (features.source, features.target))
+    told_apart = roc_auc_score([1] * len(own) + [0] * len(others), torch.cat([own, others]))
+    inputs = torch.cat([domain.inputs.fetch(np.arange(len(domain))) for domain in (features.source, features.target)])
+    is_source = np.repeat([1, 0], [len(own), len(others)])
+    expected = LogisticRegression().fit(inputs, is_source).decision_function(inputs)
+    assert told_apart == pytest.approx(roc_auc_score(is_source, expected), abs=0.01)
+    assert float(torch.cat([own, others]).min()) >= 0.1
+    assert float(torch.cat([own, others]).max()) <= 10
+
+
+def test_the_ratio_of_pictures_is_one_in_the_features_that_predict(images: ShiftProblem) -> None:
+    model = fit_model(images, Recipe.from_names("drst", training={"epochs": 2, "batch_size": 16}))
+    assert images.target is not None
+    outputs = model.predict(images.target.inputs)
+    assert isinstance(model.network, SelfTrainingNetwork)
+    labels = model.network.labels
+    log_ratio = outputs.features @ labels.ratio_slope + labels.ratio_intercept
+    limit = math.log(10)
+    torch.testing.assert_close(outputs.density_ratio.log(), limit * torch.tanh(log_ratio / limit))
+    assert outputs.density_ratio.std() > 0
 
 
 def test_a_moving_average_knows_what_the_network_knows(features: ShiftProblem) -> None:

@@ -91,15 +91,31 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     def training_step(self, network: RatioNetworkT, batch: Batch) -> Iterator[Update]:
         """Algorithm 1: the ratio from both terms of the joint loss, and the task with the ratio as it stands."""
-        logits, source = task_outputs(network.task, batch.source_inputs)
-        if batch.target_inputs is None:
-            loss = self.task_loss(batch, logits, torch.zeros_like(logits[:, 0]))
-            yield Update(TASK, loss, {"task_loss": loss})
+        if network.ratio is None:
+            yield self.joint_update(network, batch, DomainOutputs(*network.task(batch.source_inputs)).logits)
             return
+        assert batch.target_inputs is not None
+        logits, source = task_outputs(network.task, batch.source_inputs)
         target = observed(network.task, batch.target_inputs)
+        yield self.joint_update(network, batch, logits, source, target)
+
+    def joint_update(
+        self,
+        network: RatioNetworkT,
+        batch: Batch,
+        logits: Tensor,
+        source: DomainOutputs | None = None,
+        target: DomainOutputs | None = None,
+    ) -> Update:
+        """Of the task, by its logits of the source, and of a ratio that is learned, by outputs of both domains."""
+        if network.ratio is None:
+            loss = self.task_loss(batch, logits, torch.zeros_like(logits[:, 0]))
+            return Update(TASK, loss, {"task_loss": loss})
+        assert source is not None
+        assert target is not None
         ratio = self.ratio_loss(network, batch, network.seen_of_both(batch, source, target), target.logits)
         loss = self.task_loss(batch, logits, ratio.log_ratio[: len(logits)])
-        yield Update(TASK, loss, {"task_loss": loss, **ratio.logged}, beside={RATIO: ratio.loss})
+        return Update(TASK, loss, {"task_loss": loss, **ratio.logged}, beside={RATIO: ratio.loss})
 
     def ratio_loss(self, network: RatioNetworkT, batch: Batch, seen: SeenRows, target_logits: Tensor) -> RatioLoss:
         """Both terms of the joint loss, from all rows (N + M, ...) as the ratio sees them: it alone learns by it."""

@@ -10,7 +10,8 @@ IJCAI 2023, arXiv 2010.05784, section on semi-supervised learning:
 f is the predictive form of `drl` with the joint ratio, which is trained on weak views of both domains. This is the
 paper's own form: `labelling="confidence"` with `ratio_strength=1`.
 
-By default labels are chosen before each epoch after a short warm-up, by the averaged network on the target as it is,
+By default, as in `drst`, R = 1 in f and no ratio is learned beside the task; a cross-fitted one says which rows have
+shifted. Labels are chosen before each epoch after a short warm-up, by the averaged network on the target as it is,
 and a row is accepted in a step if its weak view still has the label of then:
 
     label      argmax_c f_c(x) q_c(x)^(0.3 trust) b_c
@@ -24,15 +25,16 @@ nearly everything; rows on which the clusters contradict the classifier come las
 Labels that were chosen beforehand, with a fair number for each class, can't run into one class within a few steps,
 as FixMatch's do under a strong shift.
 
-The ratio is a head on the task's features; a network of its own, as in the paper, took a quarter more time and labels
-were no better for it. It learns slowly: R at its bound everywhere would say nothing of which target rows are the more
-like the source. Views, settings and what is ours in them: `shiftcal.methods.shared.consistency`.
+Where a ratio is learned (`ratio_strength` above 0) it is a head on the task's features; a network of its own, as in
+the paper, took a quarter more time and labels were no better for it. It learns slowly: R at its bound everywhere
+would say nothing of which target rows are the more like the source. Views, settings and what is ours in them:
+`shiftcal.methods.shared.consistency`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -43,13 +45,14 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import fair_thresholds
-from shiftcal.methods.base import RATIO, TASK, OptimizerPlan, TrainingView, Update
+from shiftcal.methods.base import OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
-from shiftcal.methods.networks.classifiers import Blueprint, DomainOutputs, frozen_statistics
+from shiftcal.methods.networks.classifiers import DomainOutputs, frozen_statistics
 from shiftcal.methods.networks.density_ratio import PlainRatioNet
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
 from shiftcal.methods.shared.source_reference import reference_plan, with_reference
+from shiftcal.target.evidence import ObservedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,9 @@ class DistributionallyRobustSemiSupervised(
     # At an expected accuracy of .2 hardly a row is as sure as 0.5 by the scaled prediction alone.
     labels_by_threshold: ClassVar[bool] = True
 
-    ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
+    ratio_strength: float = option(
+        0.0, "multiplies log R in training and prediction; 0: no ratio is learned; the paper: 1", at_least=0
+    )
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
@@ -77,10 +82,6 @@ class DistributionallyRobustSemiSupervised(
         at_least=0,
         at_most=1,
     )
-
-    def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
-        """A classifier with a ratio and, for images, a source reference."""
-        return SelfTrainingNetwork(blueprint, self.ratio_form, source_reference=self.has_reference)
 
     def optimizers(self, network: SelfTrainingNetwork) -> dict[str, OptimizerPlan]:
         """As `drl`, and the reference."""
@@ -109,41 +110,43 @@ class DistributionallyRobustSemiSupervised(
         return PseudoLabels(rows.numpy(), labels[rows].numpy(), confidence=float(confidence[rows].mean()))
 
     def training_step(self, network: SelfTrainingNetwork, batch: Batch) -> Iterator[Update]:
-        """The ratio, and labels and pseudo-labels on views with the ratio as it stands."""
+        """Labels and pseudo-labels on views, and a ratio that is learned, as it stands."""
         assert batch.target_inputs is not None
         num_rows = len(batch.target_inputs)
         may_be_accepted = self._may_be_accepted(batch)
-        # As many as of the source; every so many, they are the same however many processes share a batch.
-        for_ratio = torch.arange(num_rows, device=batch.target_inputs.device) % self.target_multiple == 0
-        seen_weakly = may_be_accepted | for_ratio
+        seen_weakly, for_ratio = may_be_accepted, torch.zeros_like(may_be_accepted)
+        if network.ratio is not None:
+            # As many as of the source; every so many, they are the same however many processes share a batch.
+            for_ratio = torch.arange(num_rows, device=batch.target_inputs.device) % self.target_multiple == 0
+            seen_weakly = may_be_accepted | for_ratio
         # Ratio and reference learn from weak views too: a ratio would soon know the rows of a small target by heart.
         labelled, weak, strong, batch = classify_views(
             network.task, batch, weak_rows=seen_weakly, strong_rows=may_be_accepted
         )
         for_ratio, may_be_accepted = for_ratio[seen_weakly], may_be_accepted[seen_weakly]
-        of_ratio, ratio_batch = weak.taken(for_ratio), batch.with_target_rows(for_ratio)
-        seen = network.seen_of_both(ratio_batch, labelled, of_ratio)
-        ratio = self.ratio_loss(network, ratio_batch, seen, of_ratio.logits)
+        update = self.joint_update(
+            network, batch.with_target_rows(for_ratio), labelled.logits, labelled, weak.taken(for_ratio)
+        )
         weak, batch = weak.taken(may_be_accepted), batch.with_target_rows(may_be_accepted)
         assert batch.target_inputs is not None
         with torch.no_grad(), frozen_statistics(network):
             log_ratio = network.log_ratio(network.seen_by_ratio(batch.target_inputs, weak))
-            label_logits = self._label_logits(network, batch.target_inputs, weak, log_ratio)
-            probabilities = torch.softmax(label_logits, dim=-1)
-        task_loss = self.task_loss(batch, labelled.logits, ratio.log_ratio[: len(labelled.logits)])
+            probabilities = torch.softmax(self._label_logits(network, batch, weak, log_ratio), dim=-1)
         agreement_loss, kept = consistency_loss(
             probabilities,
             self.robust_logits(strong.logits, log_ratio),
             self._thresholds(batch, probabilities),
             num_rows,
         )
-        logged = {"task_loss": task_loss, "consistency_loss": agreement_loss, **ratio.logged}
-        update = Update(
-            TASK,
-            task_loss + self.unlabelled_weight * agreement_loss,
-            {**logged, **pseudo_label_record(probabilities, kept, num_rows)},
-            None if self.has_label_model else accepted_labels(batch, probabilities, kept),
-            {RATIO: ratio.loss},
+        update = replace(
+            update,
+            loss=update.loss + self.unlabelled_weight * agreement_loss,
+            logged={
+                **update.logged,
+                "consistency_loss": agreement_loss,
+                **pseudo_label_record(probabilities, kept, num_rows),
+            },
+            accepted=None if self.has_label_model else accepted_labels(batch, probabilities, kept),
         )
         yield with_reference(update, network.reference, batch)
 
@@ -157,11 +160,15 @@ class DistributionallyRobustSemiSupervised(
         return batch.target_soft_labels.any(dim=-1)
 
     def _label_logits(
-        self, network: SelfTrainingNetwork, inputs: Tensor, weak: DomainOutputs, log_ratio: Tensor
+        self, network: SelfTrainingNetwork, batch: Batch, weak: DomainOutputs, log_ratio: Tensor
     ) -> Tensor:
+        robust = self.robust_logits(weak.logits, log_ratio)
         if not self.has_label_model:
-            return self.robust_logits(weak.logits, log_ratio)
-        return network.labels.model.log_scores(network.observed(inputs, *weak, log_ratio, self.robust_logits))
+            return robust
+        assert batch.target_inputs is not None
+        shifted = network.labels.shifted_probability[batch.target_rows]
+        rows = ObservedRows(robust, shifted, network.structure(batch.target_inputs, weak.features))
+        return network.labels.model.log_scores(rows)
 
     def _thresholds(self, batch: Batch, probabilities: Tensor) -> float | Tensor:
         """The least confidence of each row (N,): any will do for a label that is still the one chosen beforehand."""

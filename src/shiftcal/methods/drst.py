@@ -6,10 +6,11 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
     loss    that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
     y-hat   argmax_c p_c / exp(-k_c), where that is at least 1
 
-The paper's own form is `labelling="confidence"`: p is the prediction f of `drl`, and selected rows are source to the
-ratio too; with `ratio_strength=1` and a `class_regularization` above 0. The default is ours: the task is trained at
-R = 1, the ratio learns beside it, p is that of `shiftcal.methods.shared.label_model`, and class confusion as in `mcc`
-has a part:
+The paper's own form is `labelling="confidence"` with `ratio_strength=1` and a `class_regularization` above 0: p is
+the prediction f of `drl`, whose ratio is learned along with the task, and selected rows are source to the ratio too.
+The default is ours: the task is trained at R = 1, the ratio is cross-fitted (`shiftcal.target.shifted_part`) and says
+which rows are labelled, p is that of `shiftcal.methods.shared.label_model`, and class confusion as in `mcc` has a
+part:
 
     loss  + confusion_weight trust confusion(target logits / 2.5)
     y-hat only where P(new | x) is at least 1/2
@@ -17,8 +18,9 @@ has a part:
 Little confusion is worth something where each cluster of the target is a class, and the one that the classifier takes
 it for; where it is not, it ruins a classifier. So trust is how far the clusters are believed, those of images in
 features of the source reference, times the accuracy that is expected. P(new | x) is by a density ratio that gives
-each row its ratio by a fit without it (`shiftcal.target.shifted_part`): of a target of which a part has shifted a
-classifier is surest of the other part, and would label little else. How sure predictions may be is not settled here:
+each row its ratio by a fit without it: of a target of which a part has shifted a classifier is surest of the other
+part, and would label little else. A ratio that learned beside the task could be replaced by a constant without loss,
+so there is none unless it acts (`ratio_strength` above 0). How sure predictions may be is not settled here:
 put the calibrator `target-scaling` behind (the composition `adapted`), which goes by the same ratio. Selected images
 are shown in strong views, as those of `cbst` and its kin are.
 """
@@ -26,7 +28,7 @@ are shown in strong views, as those of `cbst` and its kin are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,9 +39,9 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import RATIO, TASK, OptimizerPlan, TrainingView, Update
+from shiftcal.methods.base import OptimizerPlan, TrainingView, Update
 from shiftcal.methods.drl import DistributionallyRobust
-from shiftcal.methods.networks.classifiers import Blueprint, classify_jointly
+from shiftcal.methods.networks.classifiers import classify_jointly
 from shiftcal.methods.networks.density_ratio import PlainRatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
@@ -57,7 +59,9 @@ class DistributionallyRobustSelfTraining(
 ):
     """DRST: self-training on the target rows that a robust classifier is surest of, class by class."""
 
-    ratio_strength: float = option(0.0, "multiplies log R in training and prediction; the paper: 1", at_least=0)
+    ratio_strength: float = option(
+        0.0, "multiplies log R in training and prediction; 0: no ratio is learned; the paper: 1", at_least=0
+    )
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     ratio_use: RatioUse = option("paper", RATIO_USES)
     ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
@@ -70,15 +74,6 @@ class DistributionallyRobustSelfTraining(
     shifted_rows_only: bool = option(
         True, "label only rows that have shifted, by a cross-fitted density ratio, where there is a label model"
     )
-
-    @property
-    def labels_shifted_rows(self) -> bool:
-        """As the option says."""
-        return self.shifted_rows_only
-
-    def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
-        """A classifier with a ratio and, for images, a source reference."""
-        return SelfTrainingNetwork(blueprint, self.ratio_form, source_reference=self.has_reference)
 
     def optimizers(self, network: SelfTrainingNetwork) -> dict[str, OptimizerPlan]:
         """As `drl`, and the reference."""
@@ -95,7 +90,8 @@ class DistributionallyRobustSelfTraining(
             else view.target_outputs.logits.double()
         )
         # All of them in the paper's form, which fits no label model.
-        candidates = (network.labels.shifted_probability.cpu() >= _HAS_SHIFTED).nonzero().squeeze(-1)
+        least = _HAS_SHIFTED if self.shifted_rows_only else 0.0
+        candidates = (network.labels.shifted_probability.cpu() >= least).nonzero().squeeze(-1)
         if len(candidates) == 0:
             return None
         probabilities = torch.softmax(scores[candidates], dim=-1)
@@ -116,13 +112,10 @@ class DistributionallyRobustSelfTraining(
     def _update_with_confusion(self, network: SelfTrainingNetwork, batch: Batch) -> Update:
         assert batch.target_inputs is not None
         source, target = classify_jointly(network.task, batch.source_inputs, batch.target_inputs)
-        seen = network.seen_of_both(batch, source, target)
-        ratio = self.ratio_loss(network, batch, seen, target.logits)
-        task_loss = self.task_loss(batch, source.logits, ratio.log_ratio[: len(source.logits)])
+        update = self.joint_update(network, batch, source.logits, source, target)
         confusion = class_confusion_loss(whole_batch(target.logits), _CONFUSION_TEMPERATURE)
-        loss = task_loss + self.confusion_weight * network.labels.confusion_trust * confusion
-        logged = {"task_loss": task_loss, "confusion_loss": confusion, **ratio.logged}
-        return Update(TASK, loss, logged, beside={RATIO: ratio.loss})
+        loss = update.loss + self.confusion_weight * network.labels.confusion_trust * confusion
+        return replace(update, loss=loss, logged={**update.logged, "confusion_loss": confusion})
 
     def ratio_weights(self, batch: Batch) -> Tensor | None:
         """R stays that of the source itself: pseudo-labelled rows are no part of it but in the paper's form."""

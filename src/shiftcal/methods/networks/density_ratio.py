@@ -27,6 +27,8 @@ class RatioForm(NamedTuple):
     bound: float
     """R stays within 1/bound and bound."""
     network: RatioNet = "shared"
+    is_learned: bool = True
+    """Whether it is trained beside the task."""
 
 
 class SeenRows(NamedTuple):
@@ -48,7 +50,7 @@ class RatioLoss(NamedTuple):
 
 
 class ClassifierWithRatio(nn.Module):
-    """A classifier with a density ratio on what it makes of inputs, on a network of its own, or (no target) without.
+    """A classifier with a density ratio on what it makes of inputs, on a network of its own, or without.
 
     What tells domains apart in features is style most of all, which says little of which rows are hard. A ratio that
     sees the largest class probabilities too, in falling order and whatever their classes, takes rows on which the
@@ -63,7 +65,7 @@ class ClassifierWithRatio(nn.Module):
         self.ratio: nn.ModuleDict | None = None
         self.label_estimate: LabelEstimate | None = None
         self.num_probabilities = min(_NUM_PROBABILITIES, blueprint.num_classes)
-        if blueprint.has_target:
+        if blueprint.has_target and form.is_learned:
             num_seen = self.task.backbone.feature_dim
             if form.network == "confidence":
                 self.label_estimate = LabelEstimate(self.structure_dim, blueprint.num_classes)
@@ -104,7 +106,7 @@ class ClassifierWithRatio(nn.Module):
         return SeenRows(torch.cat([own.values, others.values]), shares)
 
     def log_ratio(self, seen: SeenRows) -> Tensor:
-        """log R (N,), within its bound, of rows as the ratio sees them; 0 where there is no target.
+        """log R (N,), within its bound, of rows as the ratio sees them; 0 where none is learned.
 
         Both domains go in one pass: batch norm of a ratio network of its own must not see them apart.
         """

@@ -3,12 +3,14 @@
     p  proportional to f_c(x) q_c(x)^(0.3 trust) b_c
 
 f is the predictive form of `drl`, scaled so that its mean confidence on the target is the accuracy that is expected
-there (`shiftcal.target.scaling`), found anew before each epoch. q is the share of each class among the clusters of
-the target at x, and trust says how far they are believed (`shiftcal.target.estimators.combined`): where classes form
-no clusters or nothing was shifted, p is f. A part of it is enough, as q is far surer than it is right. The clusters
-know of the target's own structure, which the source could not teach the classifier; rows on which the two differ are
-labelled by whichever is surer. That is ours, not the paper's. The structure must be the data's own: clusters of
-features that the network learns along with its pseudo-labels confirm whatever these say.
+there (`shiftcal.target.scaling`), found anew before each epoch. Of which domain a row is, is known here: tau is 0 for
+rows of the source, and for those of the target P(new | x), that a row is of the part that has shifted. q is the share
+of each class among the clusters of the target at x, and trust says how far they are believed
+(`shiftcal.target.estimators.combined`): where classes form no clusters or nothing was shifted, p is f. A part of it
+is enough, as q is far surer than it is right. The clusters know of the target's own structure, which the source could
+not teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the
+paper's. The structure must be the data's own: clusters of features that the network learns along with its
+pseudo-labels confirm whatever these say.
 
 b corrects the prior (Berthelot et al., ICLR 2022, section 3.2, as distribution alignment): the frequency of each
 class on the source by the mean of p without b on the target, to the power of how far the shift changes what the
@@ -141,6 +143,8 @@ class LabelBuffers(nn.Module):
     log_prior_correction: Tensor
     before_adaptation: Tensor
     shifted_probability: Tensor
+    ratio_slope: Tensor
+    ratio_intercept: Tensor
 
     def __init__(self, structure_dim: int, num_classes: int, num_target_rows: int) -> None:
         super().__init__()
@@ -155,6 +159,9 @@ class LabelBuffers(nn.Module):
         self.register_buffer("before_adaptation", torch.zeros(3))
         # P(new | x) of each row of the target (`shiftcal.target.shifted_part`), as it was before the first labels.
         self.register_buffer("shifted_probability", torch.ones(num_target_rows))
+        # log R as a linear function of the structure, after training; R is 1 before.
+        self.register_buffer("ratio_slope", torch.zeros(structure_dim))
+        self.register_buffer("ratio_intercept", torch.zeros(()))
 
     @property
     def model(self) -> LabelModel:

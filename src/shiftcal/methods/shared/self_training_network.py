@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from shiftcal.core.options import option
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
+from shiftcal.functional.density_ratio import bounded_domain_logit
 from shiftcal.methods.base import Outputs, TrainingView
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainOutputs
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, SeenRows
 from shiftcal.methods.shared.label_model import LabelBuffers, fit_label_model
 from shiftcal.methods.shared.rounds import GrowingRounds
 from shiftcal.methods.shared.source_reference import new_source_reference
@@ -35,7 +37,10 @@ RobustForm = Callable[[Tensor, Tensor], Tensor]
 
 
 class SelfTrainingNetwork(ClassifierWithRatio):
-    """A classifier with a ratio that labels the target itself."""
+    """A classifier with a ratio that labels the target itself.
+
+    Where no ratio is learned beside the task, it is that of a domain classifier, which is fitted when all else is.
+    """
 
     def __init__(self, blueprint: Blueprint, form: RatioForm, *, source_reference: bool) -> None:
         super().__init__(blueprint, form)
@@ -44,11 +49,17 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         if source_reference and self.task.backbone.takes_images:
             self.reference = new_source_reference(blueprint)
 
-    def observed(
-        self, inputs: Tensor, logits: Tensor, features: Tensor, log_ratio: Tensor, robust: RobustForm
-    ) -> ObservedRows:
-        """Rows of a batch in the robust form, given what the networks say of them or of views of them."""
-        return ObservedRows(robust(logits, log_ratio), torch.sigmoid(-log_ratio), self.structure(inputs, features))
+    def seen_by_ratio(self, inputs: Tensor, outputs: DomainOutputs) -> SeenRows:
+        """What the ratio sees of rows (N, ...): without one that is learned, what clusters are looked for in."""
+        if self.ratio is not None:
+            return super().seen_by_ratio(inputs, outputs)
+        return SeenRows(self.structure(inputs, outputs.features).detach())
+
+    def log_ratio(self, seen: SeenRows) -> Tensor:
+        """log R (N,), within its bound."""
+        if self.ratio is not None:
+            return super().log_ratio(seen)
+        return bounded_domain_logit(seen.values @ self.labels.ratio_slope + self.labels.ratio_intercept, self.bound)
 
     def uses_clusters(self, labelling: Labelling) -> bool:
         """Whether clusters take part in labelling; with "auto" unless the network learns what is clustered."""
@@ -62,7 +73,6 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         labelling: Labelling,
         correct_prior: bool,
         for_threshold: bool,
-        find_shifted: bool,
     ) -> dict[str, Tensor]:
         """Values of the buffers of this network for a label model of the target as it stands.
 
@@ -74,6 +84,15 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             None if view.held_out is None else self._labelled(view, view.held_out, robust),
             robust,
         )
+        shifted = None
+        if self.labels.known_before is None:
+            shifted = self._shifted_probability(view, evidence.structure)
+            of_chosen = shifted[torch.from_numpy(_chosen_rows(view))]
+            evidence = replace(
+                evidence,
+                target=replace(evidence.target, target_probability=of_chosen),
+                known_structure=evidence.structure,
+            )
         model, found = fit_label_model(
             evidence,
             by_clusters=self.uses_clusters(labelling),
@@ -81,8 +100,10 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             for_threshold=for_threshold and view.held_out is not None,
         )
         values: dict[str, Tensor] = self.labels.values(model, found)
-        if find_shifted and self.labels.known_before is None:
-            values["shifted_probability"] = self._shifted_probability(view, evidence.structure)
+        if shifted is not None:
+            values["shifted_probability"] = shifted
+        if view.epoch == view.num_epochs and self.ratio is None:
+            values |= _ratio_in_features(evidence)
         return {f"labels.{name}": value for name, value in values.items()}
 
     def label_scores(self, view: TrainingView, robust: RobustForm) -> tuple[Tensor, Tensor]:
@@ -103,7 +124,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         """P(new | x) (M,) of all target rows, of each by a domain classifier that was fitted without it."""
         domains = structure.domains
         if domains is None:
-            return torch.ones(len(view.target))
+            return torch.ones(len(view.target), dtype=torch.float64)
         judge = self.task if self.reference is None else self.reference
 
         def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
@@ -111,12 +132,13 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             return (seen.cpu().double() @ domains.slope + domains.intercept,)
 
         (log_odds,) = view.observe(observe_batch, view.target.inputs)
-        log_odds[torch.from_numpy(sampled_rows(len(view.target), _MOST_ROWS))] = domains.target_log_odds.to(log_odds)
+        log_odds[torch.from_numpy(_chosen_rows(view))] = domains.target_log_odds.to(log_odds)
         return shifted_probability(log_odds, structure.shifted.share)
 
     def _target(self, view: TrainingView, robust: RobustForm) -> ObservedRows:
-        """All of it."""
-        return view.once("target", lambda: self._observe(view, view.target.inputs, robust))
+        """All of it, each row as far of the target as it has shifted."""
+        rows = view.once("target", lambda: self._observe(view, view.target.inputs, robust))
+        return replace(rows, target_probability=self.labels.shifted_probability.to(rows.logits.device))
 
     def _labelled(self, view: TrainingView, domain: LabelledDomain, robust: RobustForm) -> _Labelled:
         rows = sampled_rows(len(domain), _MOST_ROWS)
@@ -125,14 +147,13 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         return _Labelled(inputs, seen, torch.from_numpy(domain.labels[rows]))
 
     def _observe(self, view: TrainingView, inputs: Inputs, robust: RobustForm) -> ObservedRows:
-        """What this network says of all rows; their structure too where the network makes it."""
+        """What this network says of all rows, as of the source; their structure too where the network makes it."""
 
         def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
             outputs = DomainOutputs(*self.task(batch))
-            log_ratio = self.log_ratio(self.seen_by_ratio(batch, outputs))
-            rows = self.observed(batch, *outputs, log_ratio, robust)
+            logits = robust(outputs.logits, self.log_ratio(self.seen_by_ratio(batch, outputs)))
             of_task = (outputs.features,) if self.task.backbone.takes_images else ()
-            return rows.logits, rows.target_probability, *of_task
+            return logits, torch.zeros_like(logits[:, 0]), *of_task
 
         return ObservedRows(*view.observe(observe_batch, inputs))
 
@@ -146,7 +167,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
     def _evidence(
         self, view: TrainingView, source: _Labelled, held_out: _Labelled | None, robust: RobustForm
     ) -> ShiftEvidence:
-        chosen = sampled_rows(len(view.target), _MOST_ROWS)
+        chosen = _chosen_rows(view)
         target_inputs = view.target.inputs.subset(chosen)
         target = self._with_reference(view, target_inputs, self._target(view, robust).taken(chosen)).double()
         # Where no rows were held out, those of training stand for them.
@@ -174,6 +195,22 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         )
 
 
+def _chosen_rows(view: TrainingView) -> NDArray[np.int64]:
+    return sampled_rows(len(view.target), _MOST_ROWS)
+
+
+def _ratio_in_features(evidence: ShiftEvidence) -> dict[str, Tensor]:
+    """log R as a linear function of the classifier's own features; none of few rows."""
+    structure = evidence.structure
+    if evidence.target.reference_features is not None:
+        own, held_out, target = evidence.training, evidence.held_out.features, evidence.target.features
+        assert held_out is not None
+        assert target is not None
+        structure = DomainStructure(None if own is None else own.features, held_out, target)
+    domains = structure.domains
+    return {} if domains is None else {"ratio_slope": -domains.slope, "ratio_intercept": -domains.intercept}
+
+
 class _Labelled(NamedTuple):
     """Rows of the source with labels (N,)."""
 
@@ -198,11 +235,6 @@ class TargetAwareLabelling(GrowingRounds):
     judges_apart: ClassVar[bool] = True
     labels_by_threshold: ClassVar[bool] = False
     """Whether labels are accepted by a threshold on confidence, see `fit_label_model`."""
-
-    @property
-    def labels_shifted_rows(self) -> bool:
-        """Whether labels go to those rows of the target alone that have shifted."""
-        return False
 
     labelling: Labelling = option(
         "auto",
@@ -236,10 +268,19 @@ class TargetAwareLabelling(GrowingRounds):
             labelling=self.labelling,
             correct_prior=self.prior_correction,
             for_threshold=self.labels_by_threshold,
-            find_shifted=self.labels_shifted_rows,
         )
 
+    def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
+        """A classifier with a ratio, learned beside the task if it acts, and a source reference for images."""
+        form = self.ratio_form._replace(is_learned=self.ratio_strength > 0)
+        return SelfTrainingNetwork(blueprint, form, source_reference=self.has_reference)
+
     if TYPE_CHECKING:  # of `DistributionallyRobust`, which every method of these options is
+        ratio_strength: float
+
+        @property
+        def ratio_form(self) -> RatioForm:
+            """As the options say."""
 
         def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
             """Theorem 1 in its inference form."""
