@@ -28,6 +28,8 @@ class DomainStructure:
     held_out: Tensor
     """Of source rows that it was not trained on."""
     target: Tensor
+    known_shifted: ShiftedPart | None = None
+    """Which part of the target has shifted, where that was found before."""
 
     @property
     def source(self) -> Tensor:
@@ -68,6 +70,8 @@ class DomainStructure:
     @cached_property
     def shifted(self) -> ShiftedPart:
         """The part of the target that is not as the source; all of it where there are too few rows to tell."""
+        if self.known_shifted is not None:
+            return self.known_shifted
         if self.domains is None:
             return ShiftedPart(1.0, torch.ones(len(self.target), dtype=torch.float64))
         return find_shifted_part(self.domains)

@@ -143,6 +143,7 @@ class LabelBuffers(nn.Module):
     log_prior_correction: Tensor
     before_adaptation: Tensor
     shifted_probability: Tensor
+    shifted_share: Tensor
     ratio_slope: Tensor
     ratio_intercept: Tensor
 
@@ -159,6 +160,7 @@ class LabelBuffers(nn.Module):
         self.register_buffer("before_adaptation", torch.zeros(3))
         # P(new | x) of each row of the target (`shiftcal.target.shifted_part`), as it was before the first labels.
         self.register_buffer("shifted_probability", torch.ones(num_target_rows))
+        self.register_buffer("shifted_share", torch.ones(()))
         # log R as a linear function of the structure, after training; R is 1 before.
         self.register_buffer("ratio_slope", torch.zeros(structure_dim))
         self.register_buffer("ratio_intercept", torch.zeros(()))

@@ -23,7 +23,7 @@ from shiftcal.methods.shared.rounds import GrowingRounds
 from shiftcal.methods.shared.source_reference import new_source_reference
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.sampling import sampled_rows
-from shiftcal.target.shifted_part import shifted_probability
+from shiftcal.target.shifted_part import ShiftedPart, shifted_probability
 from shiftcal.target.structure import DomainStructure
 
 # Of each domain, that a label model is fitted to before each epoch: an accuracy is known to a point by so many.
@@ -102,6 +102,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         values: dict[str, Tensor] = self.labels.values(model, found)
         if shifted is not None:
             values["shifted_probability"] = shifted
+            values["shifted_share"] = torch.tensor(evidence.structure.shifted.share)
         if view.epoch == view.num_epochs and self.ratio is None:
             values |= _ratio_in_features(evidence)
         return {f"labels.{name}": value for name, value in values.items()}
@@ -180,6 +181,9 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             None if held_out is None else source.labels,
             self.labels.known_before,
         )
+        if self.labels.known_before is not None:
+            part = ShiftedPart(float(self.labels.shifted_share), target.target_probability)
+            evidence = replace(evidence, known_structure=replace(evidence.structure, known_shifted=part))
         if self.task.backbone.takes_images:
             return evidence
         # Inputs stay as they are while the network learns: their structure is found once in a training.
