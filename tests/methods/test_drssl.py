@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 from collections.abc import Iterator
@@ -208,7 +209,7 @@ def test_the_surest_of_each_class_are_accepted_by_the_corrected_prediction(
         threshold=0.34, first_portion=0.5, last_portion=0.5, warmup_share=0.0, labelling="scaled"
     )
     network = method.build(blueprint).eval()
-    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
+    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0, math.nan]))
     view = view_of(method, network, features, 0)
     put_buffers(network, method.fit_buffers(network, view))
     chosen = method.choose_pseudo_labels(network, view)
@@ -252,7 +253,7 @@ def test_prior_correction_needs_held_out_rows(features: ShiftProblem, view_of: A
     assert features.target is not None
     num_rows = len(features.target)
     network = method.build(Blueprint(lambda: build_backbone("mlp", (4,), statistics), 3, True, num_rows)).eval()
-    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0]))
+    network.labels.before_adaptation.copy_(torch.tensor([0.5, 1.0, 0.0, math.nan]))
     for held_out in (True, False):
         view = view_of(method, network, features, 9, held_out=held_out)
         assert bool(method.fit_buffers(network, view)["labels.log_prior_correction"].any()) is held_out

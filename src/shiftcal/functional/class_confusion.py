@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from shiftcal.functional.entropy import certainty_weights
+from shiftcal.functional.entropy import certainty_weights_of
 
 
 def class_confusion_loss(logits: Tensor, temperature: float) -> Tensor:
@@ -19,8 +19,7 @@ def class_confusion_loss(logits: Tensor, temperature: float) -> Tensor:
     diagonal is needed: K~[j, j] = sum_i a_ij p_ij, where a_ij = w_i p_ij / sum_i w_i p_ij is a softmax over i and so
     finite even for a class that has no probability anywhere in the batch.
     """
-    scaled = logits / temperature
-    log_probabilities = torch.log_softmax(scaled, dim=-1)
-    log_weights = certainty_weights(scaled.detach()).log()
+    log_probabilities = torch.log_softmax(logits / temperature, dim=-1)
+    log_weights = certainty_weights_of(log_probabilities.detach()).log()
     shares = torch.softmax(log_weights[:, None] + log_probabilities, dim=0)
     return 1 - (shares * log_probabilities.exp()).sum(dim=0).mean()

@@ -130,7 +130,7 @@ class DistributionallyRobustSemiSupervised(
         weak, batch = weak.taken(may_be_accepted), batch.with_target_rows(may_be_accepted)
         assert batch.target_inputs is not None
         with torch.no_grad(), frozen_statistics(network):
-            log_ratio = network.log_ratio(network.seen_by_ratio(batch.target_inputs, weak))
+            log_ratio = network.acting_log_ratio(batch.target_inputs, weak)
             probabilities = torch.softmax(self._label_logits(network, batch, weak, log_ratio), dim=-1)
         agreement_loss, kept = consistency_loss(
             probabilities,

@@ -77,6 +77,8 @@ class BeforeAdaptation:
     the target looks as on the source, whatever it is worth."""
     prior_explains: bool = False
     """Whether other class frequencies explained the shift then."""
+    cluster_purity: float | None = None
+    """Of the source's clusters then, where features stay as they are while the classifier learns; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class ShiftEvidence:
     training: ObservedRows | None = None
     """Source rows that it was trained on; None: not at hand."""
     training_labels: Tensor | None = None
+    """(N,) of these; also where no more is known of them, for how frequent classes are."""
     before_adaptation: BeforeAdaptation | None = None
     known_structure: DomainStructure | None = None
     """That of the features of these rows, where it was found before."""
@@ -103,10 +106,7 @@ class ShiftEvidence:
     @property
     def source_labels(self) -> Tensor:
         """(N,) of these."""
-        if self.training is None:
-            return self.held_out_labels
-        assert self.training_labels is not None
-        return self.training_labels
+        return self.held_out_labels if self.training_labels is None else self.training_labels
 
     @property
     def num_classes(self) -> int:

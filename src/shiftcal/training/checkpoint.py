@@ -11,7 +11,7 @@ import torch
 from shiftcal.core.errors import CheckpointError, InvalidInputError
 from shiftcal.core.seals import opened_sealed, written_sealed
 
-FORMAT_VERSION = 15
+FORMAT_VERSION = 16
 # State of training that has ended, in a run that goes on with other things.
 WAITING = "waiting"
 # In the folder of a run.

@@ -156,8 +156,9 @@ class LabelBuffers(nn.Module):
         for name in scalars:
             self.register_buffer(name, torch.zeros(()))
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
-        # Accuracy, domain AUC and whether class frequencies explained the shift; 0: not trained on pseudo-labels yet.
-        self.register_buffer("before_adaptation", torch.zeros(3))
+        # Accuracy, domain AUC, whether class frequencies explained the shift, and cluster purity (NaN: None); 0: not
+        # trained on pseudo-labels yet.
+        self.register_buffer("before_adaptation", torch.zeros(4))
         # P(new | x) of each row of the target (`shiftcal.target.shifted_part`), as it was before the first labels.
         self.register_buffer("shifted_probability", torch.ones(num_target_rows))
         self.register_buffer("shifted_share", torch.ones(()))
@@ -176,11 +177,17 @@ class LabelBuffers(nn.Module):
         """What was known before the first pseudo-labels."""
         if not self.before_adaptation.any():
             return None
-        accuracy, auc, explains = self.before_adaptation.tolist()
-        return BeforeAdaptation(accuracy, None if math.isnan(auc) else auc, prior_explains=bool(explains))
+        accuracy, auc, explains, purity = self.before_adaptation.tolist()
+        known_auc, known_purity = (None if math.isnan(value) else value for value in (auc, purity))
+        return BeforeAdaptation(accuracy, known_auc, bool(explains), known_purity)
 
-    def values(self, model: LabelModel, found: Diagnosis) -> dict[str, Tensor]:
-        """What the buffers are to be for a label model; what was found first of all is remembered."""
+    def values(self, model: LabelModel, found: Diagnosis, *, structure_stays: bool) -> dict[str, Tensor]:
+        """What the buffers are to be for a label model; what was found first of all is remembered.
+
+        Args:
+            model, found: as they were fitted together.
+            structure_stays: whether clusters are looked for in something that does not change in training.
+        """
         values = {
             **model.scaling.state(),
             "cluster_trust": model.cluster_trust,
@@ -189,6 +196,7 @@ class LabelBuffers(nn.Module):
             "log_prior_correction": model.log_prior_correction,
         }
         if self.known_before is None:
-            auc = math.nan if found.domain_auc is None else found.domain_auc
-            values["before_adaptation"] = torch.tensor([found.accuracy, auc, float(found.prior_explains)])
+            purity = found.witnesses.cluster_purity if structure_stays and found.witnesses else None
+            seen = [found.accuracy, found.domain_auc, float(found.prior_explains), purity]
+            values["before_adaptation"] = torch.tensor([math.nan if value is None else value for value in seen])
         return values

@@ -61,6 +61,12 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             return super().log_ratio(seen)
         return bounded_domain_logit(seen.values @ self.labels.ratio_slope + self.labels.ratio_intercept, self.bound)
 
+    def acting_log_ratio(self, inputs: Tensor, outputs: DomainOutputs) -> Tensor:
+        """log R (N,) as it acts on predictions: 0 where none is learned."""
+        if self.ratio is None:
+            return torch.zeros_like(outputs.logits[:, 0])
+        return self.log_ratio(self.seen_by_ratio(inputs, outputs))
+
     def uses_clusters(self, labelling: Labelling) -> bool:
         """Whether clusters take part in labelling; with "auto" unless the network learns what is clustered."""
         return labelling == "clusters" or (labelling == "auto" and not self.task.backbone.takes_images)
@@ -78,12 +84,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
 
         Which rows have shifted is found before the first labels and stays: of an adapted network they look alike.
         """
-        evidence = self._evidence(
-            view,
-            self._labelled(view, view.source, robust),
-            None if view.held_out is None else self._labelled(view, view.held_out, robust),
-            robust,
-        )
+        evidence = self._evidence(view, robust)
         shifted = None
         if self.labels.known_before is None:
             shifted = self._shifted_probability(view, evidence.structure)
@@ -99,7 +100,9 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             correct_prior=correct_prior and view.held_out is not None,
             for_threshold=for_threshold and view.held_out is not None,
         )
-        values: dict[str, Tensor] = self.labels.values(model, found)
+        values: dict[str, Tensor] = self.labels.values(
+            model, found, structure_stays=not self.task.backbone.takes_images
+        )
         if shifted is not None:
             values["shifted_probability"] = shifted
             values["shifted_share"] = torch.tensor(evidence.structure.shifted.share)
@@ -141,18 +144,15 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         rows = view.once("target", lambda: self._observe(view, view.target.inputs, robust))
         return replace(rows, target_probability=self.labels.shifted_probability.to(rows.logits.device))
 
-    def _labelled(self, view: TrainingView, domain: LabelledDomain, robust: RobustForm) -> _Labelled:
-        rows = sampled_rows(len(domain), _MOST_ROWS)
-        inputs = domain.inputs.subset(rows)
-        seen = self._with_reference(view, inputs, self._observe(view, inputs, robust))
-        return _Labelled(inputs, seen, torch.from_numpy(domain.labels[rows]))
+    def _labelled(self, view: TrainingView, rows: _Rows, robust: RobustForm) -> ObservedRows:
+        return self._with_reference(view, rows.inputs, self._observe(view, rows.inputs, robust)).double()
 
     def _observe(self, view: TrainingView, inputs: Inputs, robust: RobustForm) -> ObservedRows:
         """What this network says of all rows, as of the source; their structure too where the network makes it."""
 
         def observe_batch(batch: Tensor) -> tuple[Tensor, ...]:
             outputs = DomainOutputs(*self.task(batch))
-            logits = robust(outputs.logits, self.log_ratio(self.seen_by_ratio(batch, outputs)))
+            logits = robust(outputs.logits, self.acting_log_ratio(batch, outputs))
             of_task = (outputs.features,) if self.task.backbone.takes_images else ()
             return logits, torch.zeros_like(logits[:, 0]), *of_task
 
@@ -165,27 +165,30 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         (features,) = view.observe(lambda batch: (reference(batch)[1],), inputs)
         return replace(rows, reference_features=features)
 
-    def _evidence(
-        self, view: TrainingView, source: _Labelled, held_out: _Labelled | None, robust: RobustForm
-    ) -> ShiftEvidence:
+    def _evidence(self, view: TrainingView, robust: RobustForm) -> ShiftEvidence:
+        source = _Rows.of(view.source)
+        held_out = None if view.held_out is None else _Rows.of(view.held_out)
         chosen = _chosen_rows(view)
         target_inputs = view.target.inputs.subset(chosen)
         target = self._with_reference(view, target_inputs, self._target(view, robust).taken(chosen)).double()
         # Where no rows were held out, those of training stand for them.
         others = source if held_out is None else held_out
+        known = self.labels.known_before
+        # They are asked for the purity of their clusters alone, which is known once it is known for good.
+        asks_source = held_out is not None and (known is None or known.cluster_purity is None)
         evidence = ShiftEvidence(
-            others.rows.double(),
+            self._labelled(view, others, robust),
             others.labels,
             target,
-            None if held_out is None else source.rows.double(),
+            self._labelled(view, source, robust) if asks_source else None,
             None if held_out is None else source.labels,
-            self.labels.known_before,
+            known,
         )
-        if self.labels.known_before is not None:
-            part = ShiftedPart(float(self.labels.shifted_share), target.target_probability)
-            evidence = replace(evidence, known_structure=replace(evidence.structure, known_shifted=part))
         if self.task.backbone.takes_images:
-            return evidence
+            if known is None:
+                return evidence
+            part = ShiftedPart(float(self.labels.shifted_share), target.target_probability)
+            return replace(evidence, known_structure=replace(evidence.structure, known_shifted=part))
         # Inputs stay as they are while the network learns: their structure is found once in a training.
         structure = view.once(
             "structure", lambda: _structure_of_inputs(source, held_out, target_inputs), by_data_alone=True
@@ -215,15 +218,21 @@ def _ratio_in_features(evidence: ShiftEvidence) -> dict[str, Tensor]:
     return {} if domains is None else {"ratio_slope": -domains.slope, "ratio_intercept": -domains.intercept}
 
 
-class _Labelled(NamedTuple):
-    """Rows of the source with labels (N,)."""
+class _Rows(NamedTuple):
+    """A sample of a labelled domain."""
 
     inputs: Inputs
-    rows: ObservedRows
     labels: Tensor
+    """(N,)"""
+
+    @classmethod
+    def of(cls, domain: LabelledDomain) -> _Rows:
+        """As many as a label model is fitted to."""
+        rows = sampled_rows(len(domain), _MOST_ROWS)
+        return cls(domain.inputs.subset(rows), torch.from_numpy(domain.labels[rows]))
 
 
-def _structure_of_inputs(source: _Labelled, held_out: _Labelled | None, target: Inputs) -> DomainStructure:
+def _structure_of_inputs(source: _Rows, held_out: _Rows | None, target: Inputs) -> DomainStructure:
     def values(inputs: Inputs) -> Tensor:
         return inputs.fetch(np.arange(len(inputs), dtype=np.int64)).double()
 

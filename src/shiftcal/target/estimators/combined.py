@@ -257,6 +257,9 @@ def _chance_corrected(found: Tensor, labels: Tensor) -> float:
 
 def source_purity(evidence: ShiftEvidence) -> float:
     """Of clusters of the source, where there are features."""
+    before = evidence.before_adaptation
+    if before is not None and before.cluster_purity is not None:
+        return before.cluster_purity
     return chance_corrected_purity(evidence.structure.source_rows, evidence.source_clusters, evidence.source_labels)
 
 
