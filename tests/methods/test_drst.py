@@ -36,8 +36,9 @@ def seeded(method: DistributionallyRobustSelfTraining, blueprint: Blueprint) -> 
     return network
 
 
-def test_labels_are_the_surest_of_each_class_by_the_label_model(
-    blueprint: Blueprint, features: ShiftProblem, view_of: ViewOf, put_buffers: Put
+@pytest.mark.parametrize("trust", [0.6, 1.0])
+def test_labels_are_the_surest_of_each_class_by_the_label_model_as_far_as_they_are_believed(
+    trust: float, blueprint: Blueprint, features: ShiftProblem, view_of: ViewOf, put_buffers: Put
 ) -> None:
     method = DistributionallyRobustSelfTraining(warmup_share=0.3)
     network = seeded(method, blueprint)
@@ -45,14 +46,15 @@ def test_labels_are_the_surest_of_each_class_by_the_label_model(
     assert method.fit_buffers(network, early) == {}
     assert method.choose_pseudo_labels(network, early) is None
     put_buffers(network, method.fit_buffers(network, view_of(method, network, features, 3)))
-    chosen = method.choose_pseudo_labels(network, view_of(method, network, features, 3))
-    assert chosen is not None
     inputs = rows_of(features)
     with torch.no_grad():
         rows = ObservedRows(network.task(inputs)[0], network.labels.shifted_probability, inputs)
         scores = network.labels.model.log_scores(rows).double()
     shifted = (network.labels.shifted_probability >= 0.5).nonzero().squeeze(-1)
-    expected = select_class_balanced(torch.softmax(scores[shifted], dim=-1), method.first_portion)
+    network.labels.label_trust.fill_(trust)
+    chosen = method.choose_pseudo_labels(network, view_of(method, network, features, 3))
+    assert chosen is not None
+    expected = select_class_balanced(torch.softmax(scores[shifted], dim=-1), method.first_portion * trust)
     np.testing.assert_array_equal(chosen.rows, shifted[expected.rows].numpy())
     np.testing.assert_array_equal(chosen.labels, expected.labels.numpy())
 
@@ -72,6 +74,7 @@ def test_labels_go_to_rows_that_have_shifted(
     for method in (of_any, of_shifted):
         network = seeded(method, blueprint)
         put_buffers(network, method.fit_buffers(network, view_of(method, network, mixed, 3)))
+        network.labels.label_trust.fill_(1.0)
         chosen.append(method.choose_pseudo_labels(network, view_of(method, network, mixed, 3)))
     of_shifted_part = [float((labels.rows < half).mean()) for labels in chosen if labels is not None]
     assert of_shifted_part[0] < 0.7
@@ -104,9 +107,7 @@ def test_no_strong_views_where_selected_rows_are_source_to_the_ratio(image_batch
 
 
 @pytest.mark.parametrize("trust", [0.0, 0.6])
-def test_class_confusion_counts_as_far_as_clusters_are_trusted(
-    trust: float, batch: Batch, blueprint: Blueprint
-) -> None:
+def test_class_confusion_counts_as_far_as_it_is_believed(trust: float, batch: Batch, blueprint: Blueprint) -> None:
     method, without = (DistributionallyRobustSelfTraining(confusion_weight=weight) for weight in (0.5, 0.0))
     network = seeded(method, blueprint)
     network.labels.confusion_trust.fill_(trust)

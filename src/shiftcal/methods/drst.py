@@ -12,17 +12,16 @@ The default is ours: the task is trained at R = 1, the ratio is cross-fitted (`s
 which rows are labelled, p is that of `shiftcal.methods.shared.label_model`, and class confusion as in `mcc` has a
 part:
 
-    loss  + confusion_weight trust confusion(target logits / 2.5)
-    y-hat only where P(new | x) is at least 1/2
+    loss  + confusion_weight accuracy confusion(target logits / 2.5)
+    y-hat only where P(new | x) is at least 1/2, of a portion that grows with how far labels are believed
 
-Little confusion is worth something where each cluster of the target is a class, and the one that the classifier takes
-it for; where it is not, it ruins a classifier. So trust is how far the clusters are believed, those of images in
-features of the source reference, times the accuracy that is expected. P(new | x) is by a density ratio that gives
-each row its ratio by a fit without it: of a target of which a part has shifted a classifier is surest of the other
-part, and would label little else. A ratio that learned beside the task could be replaced by a constant without loss,
-so there is none unless it acts (`ratio_strength` above 0). How sure predictions may be is not settled here:
-put the calibrator `target-scaling` behind (the composition `adapted`), which goes by the same ratio. Selected images
-are shown in strong views, as those of `cbst` and its kin are.
+Little confusion is worth something as far as the classifier is right; where it is not, it ruins a classifier. So it
+weighs as much as the accuracy that is expected, where a shift changes what the classifier says. P(new | x) is by a
+density ratio that gives each row its ratio by a fit without it: of a target of which a part has shifted a classifier
+is surest of the other part, and would label little else. A ratio that learned beside the task could be replaced by a
+constant without loss, so there is none unless it acts (`ratio_strength` above 0). How sure predictions may be is not
+settled here: put the calibrator `target-scaling` behind (the composition `adapted`), which goes by the same ratio.
+Selected images are shown in strong views, as those of `cbst` and its kin are.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class DistributionallyRobustSelfTraining(
         0.0, "weight of the published dual term, with ratio_use=paper; the paper: 1", at_least=0
     )
     confusion_weight: float = option(
-        1.0, "of class confusion on the target, as far as its clusters are trusted to be classes", at_least=0
+        1.0, "of class confusion on the target, times the accuracy that is expected there", at_least=0
     )
     shifted_rows_only: bool = option(
         True, "label only rows that have shifted, by a cross-fitted density ratio, where there is a label model"
@@ -84,11 +83,11 @@ class DistributionallyRobustSelfTraining(
         portion = self.portion(view)
         if portion is None:
             return None
-        scores = (
-            network.label_scores(view, self.robust_logits)[0]
-            if self.has_label_model
-            else view.target_outputs.logits.double()
-        )
+        if self.has_label_model:
+            scores = network.label_scores(view, self.robust_logits)[0]
+            portion *= float(network.labels.label_trust)
+        else:
+            scores = view.target_outputs.logits.double()
         # All of them in the paper's form, which fits no label model.
         least = _HAS_SHIFTED if self.shifted_rows_only else 0.0
         candidates = (network.labels.shifted_probability.cpu() >= least).nonzero().squeeze(-1)

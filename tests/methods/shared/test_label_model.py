@@ -6,7 +6,9 @@ import torch
 from shiftcal.methods.shared.label_model import (
     LabelBuffers,
     LabelModel,
+    accuracy_above_chance,
     fit_label_model,
+    gathering,
     shift_degree,
     structure_trust,
 )
@@ -46,9 +48,9 @@ def test_the_scores_by_hand() -> None:
     observed = ObservedRows(torch.tensor([[2.0, 1.0]]), torch.ones(1), torch.tensor([[1.0, 0.5]]))
     f = (torch.tensor([[2.0, 1.0]]) * torch.exp(torch.tensor(-0.7))).log_softmax(-1)
     q = clusters.log_posteriors(torch.tensor([[1.0, 0.5]]))
-    found = LabelModel(scaling, torch.tensor(0.6), correction).log_scores(observed)
+    found = LabelModel(scaling, torch.tensor(0.6), correction, torch.tensor(1.0)).log_scores(observed)
     torch.testing.assert_close(found, f + 0.3 * 0.6 * q + correction)
-    without = LabelModel(scaling, torch.tensor(0.0), correction).log_scores(observed)
+    without = LabelModel(scaling, torch.tensor(0.0), correction, torch.tensor(1.0)).log_scores(observed)
     torch.testing.assert_close(without, f + correction)
 
 
@@ -70,7 +72,7 @@ def test_clusters_may_vote_on_confidence_without_a_part_in_labels(evidence: Shif
     assert voting.cluster_trust == silent.cluster_trust == 0
 
 
-def test_confusion_counts_by_the_trust_in_clusters_and_the_accuracy_though_labels_do_without_clusters(
+def test_labels_count_by_the_trust_in_clusters_and_confusion_by_the_accuracy_though_labels_do_without_clusters(
     evidence: ShiftEvidence,
 ) -> None:
     assert evidence.target.features is not None
@@ -78,10 +80,40 @@ def test_confusion_counts_by_the_trust_in_clusters_and_the_accuracy_though_label
     for by_clusters in (False, True):
         model, found = fit_label_model(evidence, by_clusters=by_clusters, correct_prior=False)
         trust = structure_trust(found)
-        assert trust > 0.5
+        assert trust > accuracy_above_chance(found.accuracy, CLASSES)
         values = buffers.values(model, found, structure_stays=True)
         assert float(values["cluster_trust"]) == pytest.approx(trust * by_clusters)
-        assert float(values["confusion_trust"]) == pytest.approx(trust * found.accuracy)
+        assert float(values["label_trust"]) == pytest.approx(trust)
+        assert float(values["confusion_trust"]) == pytest.approx(shift_degree(found.domain_auc) * found.accuracy)
+
+
+def test_clusters_that_rows_do_not_gather_around_are_not_believed(evidence: ShiftEvidence) -> None:
+    """Noise in ever more columns: the same classes, cosines to the others of a cluster of ever less."""
+    noise = torch.randn(600 + 60, 300, generator=torch.Generator().manual_seed(3)).double()
+    degrees = []
+    for strength in (0.0, 0.6, 1.2):
+        parts = [rows_ for rows_ in (evidence.held_out, evidence.target, evidence.training) if rows_ is not None]
+        noisy = [
+            replace(part, features=torch.cat([part.features, strength * noise[start : start + len(part.logits)]], 1))
+            for part, start in zip(parts, (0, 60, 360), strict=True)
+            if part.features is not None
+        ]
+        loose = replace(evidence, held_out=noisy[0], target=noisy[1], training=noisy[2])
+        degrees.append(gathering(loose))
+        model, found = fit_label_model(loose, by_clusters=True, correct_prior=False)
+        assert float(model.cluster_trust) == pytest.approx(structure_trust(found) * degrees[-1])
+    assert degrees[0] == 1
+    assert 0 < degrees[1] < 1
+    assert degrees[2] == 0
+    # What is left to believe in is the classifier.
+    assert float(model.label_trust) == pytest.approx(accuracy_above_chance(found.accuracy, CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "num_classes", "above"), [(1.0, 2, 1.0), (0.65, 2, 0.3), (0.4, 2, 0.0), (0.325, 10, 0.25)]
+)
+def test_accuracy_above_chance(accuracy: float, num_classes: int, above: float) -> None:
+    assert accuracy_above_chance(accuracy, num_classes) == pytest.approx(above)
 
 
 def test_clusters_and_prior_correction_mend_labels(evidence: ShiftEvidence) -> None:

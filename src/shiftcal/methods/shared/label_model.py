@@ -1,16 +1,16 @@
 """Pseudo-labels by the scaled prediction, the target's own clusters and its class frequencies.
 
-    p  proportional to f_c(x) q_c(x)^(0.3 trust) b_c
+    p  proportional to f_c(x) q_c(x)^(0.3 s) b_c
 
 f is the predictive form of `drl`, scaled so that its mean confidence on the target is the accuracy that is expected
 there (`shiftcal.target.scaling`), found anew before each epoch. Of which domain a row is, is known here: tau is 0 for
 rows of the source, and for those of the target P(new | x), that a row is of the part that has shifted. q is the share
-of each class among the clusters of the target at x, and trust says how far they are believed
-(`shiftcal.target.estimators.combined`): where classes form no clusters or nothing was shifted, p is f. A part of it
-is enough, as q is far surer than it is right. The clusters know of the target's own structure, which the source could
-not teach the classifier; rows on which the two differ are labelled by whichever is surer. That is ours, not the
-paper's. The structure must be the data's own: clusters of features that the network learns along with its
-pseudo-labels confirm whatever these say.
+of each class among the clusters of the target at x, and s says how far they are believed
+(`shiftcal.target.estimators.combined`): where classes form no clusters, rows do not gather around them or nothing was
+shifted, p is f. A part of it is enough, as q is far surer than it is right. The clusters know of the target's own
+structure, which the source could not teach the classifier; rows on which the two differ are labelled by whichever is
+surer. That is ours, not the paper's. The structure must be the data's own: clusters of features that the network
+learns along with its pseudo-labels confirm whatever these say.
 
 b corrects the prior (Berthelot et al., ICLR 2022, section 3.2, as distribution alignment): the frequency of each
 class on the source by the mean of p without b on the target, to the power of how far the shift changes what the
@@ -23,7 +23,7 @@ few source rows are held out to tell, b is 1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from shiftcal.functional.consistency import log_alignment
 from shiftcal.target.diagnosis import Diagnosis
+from shiftcal.target.dispersion import similarity_to_others
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
@@ -42,6 +43,10 @@ _FULL_DOMAIN_AUC = 0.65
 # Of q, where it is fully believed. Of 0, .3 and 1, judged by labels of the targets on features of digits and of
 # CIFAR-10 and STL-10 and on newsgroups: without q MNIST to USPS loses 8 points, with all of it newsgroups lose 3.
 _CLUSTER_POWER = 0.3
+# Mean cosine of a row with the others of its cluster, up to which clusters are not believed, and from which on they
+# are. Judged by labels of the targets on newsgroups (.27; q costs 4 points) and short reviews (.26), features of
+# CIFAR-10 and STL-10 (.39; it makes no difference) and of digits (.61; q is worth 2 points).
+_LOOSE, _TIGHT = 0.3, 0.5
 
 
 class LabelScores(NamedTuple):
@@ -63,6 +68,8 @@ class LabelModel:
     """Scalar: how far q is believed; 0 if clusters take no part."""
     log_prior_correction: Tensor
     """(C,) log b."""
+    label_trust: Tensor
+    """Scalar: how far labels by p are believed."""
 
     def log_scores(self, rows: ObservedRows) -> Tensor:
         """log p (N, C), each row up to a constant."""
@@ -96,23 +103,32 @@ def fit_label_model(
     found = rule.of_known_classes(evidence)
     like = evidence.target.logits
     for_threshold = for_threshold and not found.prior_explains
-    believed = structure_trust(found)
+    believed = structure_trust(found) * gathering(evidence)
     trust = like.new_tensor(believed if by_clusters else 0.0)
     vote = rule.cluster_vote * believed if by_clusters or for_threshold else 0.0
     scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=for_threshold)
-    uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes))
+    label_trust = like.new_tensor(max(believed, accuracy_above_chance(found.accuracy, evidence.num_classes)))
+    uncorrected = LabelModel(scaling, trust, like.new_zeros(evidence.num_classes), label_trust)
     labels = evidence.source_labels
     wanted = labels.bincount(minlength=evidence.num_classes) / len(labels)
     if found.prior_explains and correct_prior:
         assert found.prior_shift is not None
         frequencies = like.new_tensor(found.prior_shift.frequencies)
         correction = (frequencies / wanted.to(like).clamp_min(_LEAST_FREQUENCY)).log()
-        return LabelModel(scaling, trust, correction), found
+        return replace(uncorrected, log_prior_correction=correction), found
     if not correct_prior or found.domain_auc is None:
         return uncorrected, found
     predicted = torch.softmax(uncorrected.log_scores(evidence.target), dim=-1).mean(dim=0)
     correction = shift_degree(found.domain_auc) * log_alignment(wanted, predicted)
-    return LabelModel(scaling, trust, correction.to(like)), found
+    return replace(uncorrected, log_prior_correction=correction.to(like)), found
+
+
+def gathering(evidence: ShiftEvidence) -> float:
+    """How far rows of the target gather around their clusters, from 0 to 1."""
+    directions = evidence.structure.target_rows.directions
+    own = evidence.target_clusters.nearest(directions)
+    cosine = float(similarity_to_others(directions, own).mean())
+    return min(max((cosine - _LOOSE) / (_TIGHT - _LOOSE), 0.0), 1.0)
 
 
 def structure_trust(found: Diagnosis) -> float:
@@ -120,6 +136,17 @@ def structure_trust(found: Diagnosis) -> float:
     # Clusters of all classes would be looked for among rows of a few; and where a shift changes nothing of what the
     # classifier says, it needs no help from clusters.
     return 0.0 if found.prior_explains else found.trust * shift_degree(found.domain_auc)
+
+
+def accuracy_above_chance(accuracy: float, num_classes: int) -> float:
+    """From 0 for no better than one of the classes at random, to 1."""
+    chance = 1 / num_classes
+    return max((accuracy - chance) / (1 - chance), 0.0)
+
+
+def confusion_trust(found: Diagnosis) -> float:
+    """How much little confusion between classes on the target is worth."""
+    return 0.0 if found.prior_explains else shift_degree(found.domain_auc) * found.accuracy
 
 
 def shift_degree(domain_auc: float | None) -> float:
@@ -139,6 +166,7 @@ class LabelBuffers(nn.Module):
     log_temperature: Tensor
     source_log_temperature: Tensor
     cluster_trust: Tensor
+    label_trust: Tensor
     confusion_trust: Tensor
     log_prior_correction: Tensor
     before_adaptation: Tensor
@@ -152,8 +180,8 @@ class LabelBuffers(nn.Module):
         self.register_buffer("units", torch.ones(structure_dim))
         self.register_buffer("centre", torch.zeros(structure_dim))
         self.register_buffer("centroids", torch.zeros(num_classes, structure_dim))
-        scalars = ("cluster_vote", "log_temperature", "source_log_temperature", "cluster_trust", "confusion_trust")
-        for name in scalars:
+        of_scaling = ("cluster_vote", "log_temperature", "source_log_temperature")
+        for name in (*of_scaling, "cluster_trust", "label_trust", "confusion_trust"):
             self.register_buffer(name, torch.zeros(()))
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
         # Accuracy, domain AUC, whether class frequencies explained the shift, and cluster purity (NaN: None); 0: not
@@ -170,7 +198,7 @@ class LabelBuffers(nn.Module):
     def model(self) -> LabelModel:
         """The label model that these buffers hold."""
         scaling = ConfidenceScaling.from_state(dict(self.named_buffers()))
-        return LabelModel(scaling, self.cluster_trust, self.log_prior_correction)
+        return LabelModel(scaling, self.cluster_trust, self.log_prior_correction, self.label_trust)
 
     @property
     def known_before(self) -> BeforeAdaptation | None:
@@ -191,8 +219,9 @@ class LabelBuffers(nn.Module):
         values = {
             **model.scaling.state(),
             "cluster_trust": model.cluster_trust,
+            "label_trust": model.label_trust,
             # Where clusters are other classes than the classifier takes them for, it would become sure of these.
-            "confusion_trust": torch.tensor(structure_trust(found) * found.accuracy),
+            "confusion_trust": torch.tensor(confusion_trust(found)),
             "log_prior_correction": model.log_prior_correction,
         }
         if self.known_before is None:
