@@ -97,5 +97,4 @@ class AdversarialDiscriminative(Method[TwoEncoderNetwork]):
 
     def predict(self, network: TwoEncoderNetwork, inputs: Tensor) -> Outputs:
         """The logits by the one encoder there is for predictions, with ratio 1."""
-        logits, features = network.task(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network.task(inputs))

@@ -83,8 +83,7 @@ class AdversarialDropout(Method[CriticisedClassifier]):
 
     def predict(self, network: CriticisedClassifier, inputs: Tensor) -> Outputs:
         """The logits of the head as they are, with ratio 1."""
-        logits, features = network(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network(inputs))
 
     def _sensitivity(self, critic: Callable[[Tensor], Tensor], features: Tensor) -> Tensor:
         """The mean of d over the rows, with new masks for each row."""

@@ -77,8 +77,7 @@ class ProxyGuidance(Method[GuidedNetwork]):
 
     def predict(self, network: GuidedNetwork, inputs: Tensor) -> Outputs:
         """The logits as they are, with ratio 1."""
-        logits, features = network.task(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network.task(inputs))
 
 
 def scaled(features: Tensor) -> Tensor:

@@ -46,6 +46,11 @@ class Outputs(NamedTuple):
     inputs: Tensor | None = None
     """(N, D) the inputs themselves, where they are vectors and the engine was asked to keep them."""
 
+    @classmethod
+    def at_ratio_one(cls, logits: Tensor, features: Tensor) -> Outputs:
+        """Of a method that models no shift, or has removed it from the features."""
+        return cls(logits, logits.new_ones(len(logits)), features)
+
     @property
     def structure(self) -> Tensor:
         """What clusters are looked for in: inputs that are vectors, else the features.

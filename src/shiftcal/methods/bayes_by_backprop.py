@@ -93,7 +93,7 @@ class BayesByBackprop(Method[BayesianClassifier]):
         generator = seeded_generator(0)
         draws = [network.drawn_logits(features, generator) for _ in range(self.num_draws)]
         logits = log_mean_probabilities(torch.stack(draws))
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(logits, features)
 
     def _update(
         self, optimizer: str, network: BayesianClassifier, logits: Tensor, features: Tensor, labels: Tensor

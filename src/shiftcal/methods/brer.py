@@ -90,4 +90,4 @@ class RenyiEntropy(ClassBalancedSelfTraining):
         drawn = torch.randn(self.num_draws, 1, network.head.out_features, generator=seeded_generator(0)).to(features)
         # With their opposites, so that no class gains by the draws that all inputs share.
         logits = network.log_probabilities(features, torch.cat([drawn, -drawn]))
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(logits, features)

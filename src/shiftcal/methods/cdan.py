@@ -99,8 +99,7 @@ class ConditionalAdversarial(Method[ConditionalNetwork]):
 
     def predict(self, network: ConditionalNetwork, inputs: Tensor) -> Outputs:
         """The logits as they are, with ratio 1: the discriminator sees features from which the shift was removed."""
-        logits, features = network.task(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network.task(inputs))
 
 
 def _weights(seen: DomainOutputs) -> Tensor:

@@ -136,5 +136,4 @@ class ContrastivePrototypes(Method[PrototypeNetwork]):
 
     def predict(self, network: PrototypeNetwork, inputs: Tensor) -> Outputs:
         """The logits of the classifier as they are, with ratio 1."""
-        logits, features = network.task(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network.task(inputs))

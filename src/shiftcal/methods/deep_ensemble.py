@@ -60,4 +60,4 @@ class DeepEnsemble(Method[Ensemble]):
         """Logits of the mean probabilities."""
         members, features = network(inputs)
         logits = log_mean_probabilities(members)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(logits, features)

@@ -43,37 +43,24 @@ from torch import Tensor
 from shiftcal.core.options import option
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
-from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import fair_thresholds
-from shiftcal.methods.base import OptimizerPlan, TrainingView, Update
-from shiftcal.methods.drl import DistributionallyRobust
+from shiftcal.methods.base import TrainingView, Update
 from shiftcal.methods.networks.classifiers import DomainOutputs, frozen_statistics
-from shiftcal.methods.networks.density_ratio import PlainRatioNet
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
-from shiftcal.methods.shared.source_reference import reference_plan, with_reference
+from shiftcal.methods.shared.source_reference import with_reference
 from shiftcal.target.evidence import ObservedRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionallyRobustSemiSupervised(
-    ConsistencySettings, TargetAwareLabelling, DistributionallyRobust[SelfTrainingNetwork]
-):
+class DistributionallyRobustSemiSupervised(ConsistencySettings, TargetAwareLabelling):
     """DRSSL: pseudo-labels from weak views where the robust prediction is sure, for strong views."""
 
     pseudo_labels_join_source: ClassVar[bool] = False
     # At an expected accuracy of .2 hardly a row is as sure as 0.5 by the scaled prediction alone.
     labels_by_threshold: ClassVar[bool] = True
 
-    ratio_strength: float = option(
-        0.0, "multiplies log R in training and prediction; 0: no ratio is learned; the paper: 1", at_least=0
-    )
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_use: RatioUse = option("paper", RATIO_USES)
-    ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
-    dual_weight: float = option(
-        0.0, "weight of the published dual term, with ratio_use=paper; the paper: 1", at_least=0
-    )
     ratio_learning_rate: float = option(1e-4, "step size of the ratio network", above=0)
     last_portion: float = option(0.8, "of each class to select in the last epoch", above=0, at_most=1)
     threshold: float | None = option(
@@ -82,10 +69,6 @@ class DistributionallyRobustSemiSupervised(
         at_least=0,
         at_most=1,
     )
-
-    def optimizers(self, network: SelfTrainingNetwork) -> dict[str, OptimizerPlan]:
-        """As `drl`, and the reference."""
-        return super().optimizers(network) | reference_plan(self, network.reference)
 
     @property
     def least_confidence(self) -> float:

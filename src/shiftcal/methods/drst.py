@@ -36,15 +36,12 @@ from shiftcal.core.options import option
 from shiftcal.core.processes import mean_over_batch, whole_batch
 from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.class_confusion import class_confusion_loss
-from shiftcal.functional.density_ratio import RATIO_USES, RatioUse
 from shiftcal.functional.self_training import select_class_balanced
-from shiftcal.methods.base import OptimizerPlan, TrainingView, Update
-from shiftcal.methods.drl import DistributionallyRobust
+from shiftcal.methods.base import TrainingView, Update
 from shiftcal.methods.networks.classifiers import classify_jointly
-from shiftcal.methods.networks.density_ratio import PlainRatioNet
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
-from shiftcal.methods.shared.source_reference import reference_plan, with_reference
+from shiftcal.methods.shared.source_reference import with_reference
 
 # P(new | x) from which on a row of the target is taken to be of the part that has shifted.
 _HAS_SHIFTED = 0.5
@@ -53,30 +50,16 @@ _CONFUSION_TEMPERATURE = 2.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionallyRobustSelfTraining(
-    SelfTrainingRounds, TargetAwareLabelling, DistributionallyRobust[SelfTrainingNetwork]
-):
+class DistributionallyRobustSelfTraining(SelfTrainingRounds, TargetAwareLabelling):
     """DRST: self-training on the target rows that a robust classifier is surest of, class by class."""
 
-    ratio_strength: float = option(
-        0.0, "multiplies log R in training and prediction; 0: no ratio is learned; the paper: 1", at_least=0
-    )
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
-    ratio_use: RatioUse = option("paper", RATIO_USES)
-    ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
-    dual_weight: float = option(
-        0.0, "weight of the published dual term, with ratio_use=paper; the paper: 1", at_least=0
-    )
     confusion_weight: float = option(
         1.0, "of class confusion on the target, times the accuracy that is expected there", at_least=0
     )
     shifted_rows_only: bool = option(
         True, "label only rows that have shifted, by a cross-fitted density ratio, where there is a label model"
     )
-
-    def optimizers(self, network: SelfTrainingNetwork) -> dict[str, OptimizerPlan]:
-        """As `drl`, and the reference."""
-        return super().optimizers(network) | reference_plan(self, network.reference)
 
     def choose_pseudo_labels(self, network: SelfTrainingNetwork, view: TrainingView) -> PseudoLabels | None:
         """None during the warm-up, then a growing portion of each class."""

@@ -46,4 +46,4 @@ class MonteCarloDropout(SourceOnly):
         drawn = torch.rand(self.num_passes, features.shape[1], generator=seeded_generator(0))
         masks = (drawn >= self.dropout_rate).to(features) / (1 - self.dropout_rate)
         logits = log_mean_probabilities(torch.stack([network.head(features * mask) for mask in masks]))
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(logits, features)

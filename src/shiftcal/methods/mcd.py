@@ -78,7 +78,7 @@ class MaximumClassifierDiscrepancy(Method[TwoHeadClassifier]):
         """Logarithms of the mean probabilities of the two heads, with ratio 1."""
         features = network.backbone(inputs)
         logits = log_mean_probabilities(torch.stack(network.both(features)))
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(logits, features)
 
     def _features(self, network: TwoHeadClassifier, batch: Batch) -> tuple[Tensor, Tensor]:
         """Of source and target in one pass, also where only the target's are needed: see `classify_jointly`."""

@@ -95,8 +95,7 @@ class MeanTeacher(Method[TaughtNetwork]):
 
     def predict(self, network: TaughtNetwork, inputs: Tensor) -> Outputs:
         """The teacher's logits, with ratio 1."""
-        logits, features = network.teacher(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network.teacher(inputs))
 
     def _noisy_views(self, task: Classifier, batch: Batch) -> Tensor:
         """Weak views of source and target, end to end for one pass, with noise."""

@@ -32,5 +32,4 @@ class SourceOnly(Method[Classifier]):
 
     def predict(self, network: Classifier, inputs: Tensor) -> Outputs:
         """The logits as they are, with ratio 1."""
-        logits, features = network(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network(inputs))

@@ -107,8 +107,7 @@ class VirtualAdversarial(Method[AdversarialNetwork]):
 
     def predict(self, network: AdversarialNetwork, inputs: Tensor) -> Outputs:
         """The logits as they are, with ratio 1: the discriminator sees features from which the shift was removed."""
-        logits, features = network.task(inputs)
-        return Outputs(logits, logits.new_ones(len(logits)), features)
+        return Outputs.at_ratio_one(*network.task(inputs))
 
     def _adapt(self, network: AdversarialNetwork, batch: Batch) -> Iterator[Update]:
         """Eq. 8: the discriminator, then the classifier against the new discriminator."""

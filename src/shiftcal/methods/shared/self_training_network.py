@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from torch import Tensor
 from shiftcal.core.options import option
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import Inputs
-from shiftcal.functional.density_ratio import bounded_domain_logit
-from shiftcal.methods.base import Outputs, TrainingView
+from shiftcal.functional.density_ratio import RATIO_USES, RatioUse, bounded_domain_logit
+from shiftcal.methods.base import OptimizerPlan, TrainingView
+from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint, Classifier, DomainOutputs
-from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, RatioForm, SeenRows
+from shiftcal.methods.networks.density_ratio import ClassifierWithRatio, PlainRatioNet, RatioForm, SeenRows
 from shiftcal.methods.shared.label_model import LabelBuffers, fit_label_model
 from shiftcal.methods.shared.rounds import GrowingRounds
-from shiftcal.methods.shared.source_reference import new_source_reference
+from shiftcal.methods.shared.source_reference import new_source_reference, reference_plan
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.sampling import sampled_rows
 from shiftcal.target.shifted_part import ShiftedPart, shifted_probability
@@ -242,13 +243,21 @@ def _structure_of_inputs(source: _Rows, held_out: _Rows | None, target: Inputs) 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetAwareLabelling(GrowingRounds):
-    """Options of methods that label the target by a network of this kind, in rounds that grow."""
+class TargetAwareLabelling(GrowingRounds, DistributionallyRobust[SelfTrainingNetwork]):
+    """Base of `drst` and `drssl`: a robust classifier that labels the target itself, in rounds that grow."""
 
     judges_apart: ClassVar[bool] = True
     labels_by_threshold: ClassVar[bool] = False
     """Whether labels are accepted by a threshold on confidence, see `fit_label_model`."""
 
+    ratio_strength: float = option(
+        0.0, "multiplies log R in training and prediction; 0: no ratio is learned; the paper: 1", at_least=0
+    )
+    ratio_use: RatioUse = option("paper", RATIO_USES)
+    ratio_network: PlainRatioNet = option("shared", "a head on the task's features, or a network of its own")
+    dual_weight: float = option(
+        0.0, "weight of the published dual term, with ratio_use=paper; the paper: 1", at_least=0
+    )
     labelling: Labelling = option(
         "auto",
         "by the scaled prediction, with the target's clusters or without; auto: with them unless the network learns "
@@ -283,23 +292,14 @@ class TargetAwareLabelling(GrowingRounds):
             for_threshold=self.labels_by_threshold,
         )
 
+    def optimizers(self, network: SelfTrainingNetwork) -> dict[str, OptimizerPlan]:
+        """As `drl`, and the reference."""
+        return super().optimizers(network) | reference_plan(self, network.reference)
+
     def build(self, blueprint: Blueprint) -> SelfTrainingNetwork:
         """A classifier with a ratio, learned beside the task if it acts, and a source reference for images."""
         form = self.ratio_form._replace(is_learned=self.ratio_strength > 0)
         return SelfTrainingNetwork(blueprint, form, source_reference=self.has_reference)
-
-    if TYPE_CHECKING:  # of `DistributionallyRobust`, which every method of these options is
-        ratio_strength: float
-
-        @property
-        def ratio_form(self) -> RatioForm:
-            """As the options say."""
-
-        def robust_logits(self, logits: Tensor, log_ratio: Tensor) -> Tensor:
-            """Theorem 1 in its inference form."""
-
-        def predict(self, network: SelfTrainingNetwork, inputs: Tensor) -> Outputs:
-            """The robust form."""
 
     def judged_outputs(self, network: SelfTrainingNetwork, inputs: Tensor) -> tuple[Tensor, ...]:
         """The prediction, and features of the reference where there is one."""
