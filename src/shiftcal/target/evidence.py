@@ -25,7 +25,8 @@ class ObservedRows:
     logits: Tensor
     """(N, C) of the classifier."""
     target_probability: Tensor
-    """(N,) P(target | x) = 1 / (1 + R(x)), with R the density ratio of source to target."""
+    """(N,) that a row is of the part of the target that has shifted; of one that has shifted as a whole
+    P(target | x) = 1 / (1 + R(x)), with R the density ratio of source to target."""
     features: Tensor | None = None
     """(N, F) in which clusters are looked for; None where nothing but the logits is known."""
     reference_features: Tensor | None = None

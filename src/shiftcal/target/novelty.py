@@ -1,6 +1,6 @@
 """How much of a target lies outside of anything that the source has.
 
-The share of target rows whose distance to the fifth-nearest held-out source row is larger than that of 99 % of the
+The share of target rows whose distance to the fifth-nearest source row is larger than that of 99 % of the
 source rows themselves, in leading principal components: 0.01 for a target as the source is. There a classifier can
 only extrapolate, and what held-out rows say of it does not carry over.
 """

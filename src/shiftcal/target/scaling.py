@@ -2,7 +2,7 @@
 
     log scale(x) = tau(x) (v u(x) - log T) - (1 - tau(x)) log T_source
 
-scales the logits of x. tau(x) = P(target | x) = 1 / (1 + R(x)) is the target probability, u(x) the share of the
+scales the logits of x. tau(x) is the target probability (`ObservedRows.target_probability`), u(x) the share of the
 predicted class among the target's clusters at x, and v what that share weighs. T is a temperature for target-like
 inputs, chosen so that the mean confidence on the target is the accuracy that is expected there. Source-like inputs
 (tau -> 0) keep their logits: T_source is 1 unless the source matters too. Then it makes the mean confidence on

@@ -1,4 +1,4 @@
-"""What the methods train: a classifier, and a classifier with a density ratio."""
+"""What the methods train: a classifier, and one that tells domains apart."""
 
 from __future__ import annotations
 

@@ -220,7 +220,6 @@ class LabelBuffers(nn.Module):
             **model.scaling.state(),
             "cluster_trust": model.cluster_trust,
             "label_trust": model.label_trust,
-            # Where clusters are other classes than the classifier takes them for, it would become sure of these.
             "confusion_trust": torch.tensor(confusion_trust(found)),
             "log_prior_correction": model.log_prior_correction,
         }
