@@ -70,7 +70,7 @@ CLAIMS = (
         "Table 3",
         "DRST is more accurate than CBST and CRST",
         found_in.adaptation,
-        "Office features and digits, one seed. Our `drst` also labels by clusters and a prior correction, and "
+        "Office features and digits. Our `drst` also labels by clusters and a prior correction, and "
         "lessens class confusion, by now on images too ([tables](adaptation.md)).",
     ),
     Claim(

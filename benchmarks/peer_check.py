@@ -1,7 +1,7 @@
 """Our baselines beside those of two other libraries, skada and pytorch-adapt: is any of ours a weak one?
 
     pip install -c constraints.txt skada skorch pytorch-adapt "setuptools<81"   # torchmetrics needs pkg_resources
-    SHIFTCAL_DATA=... python -m benchmarks peer_check --out benchmarks/peer_check/results.csv
+    SHIFTCAL_DATA=... python -m benchmarks peer_check --out FILE.csv
 
 All get the same rows of Office-31 features (the whole source, the whole target without labels), standardised alike;
 the network 1280-256-ReLU-31; AdamW with one step size and a cosine schedule; batches of 64 + 64; the same number of
@@ -43,7 +43,8 @@ from shiftcal.training.recipe import Recipe
 
 TASKS = (("amazon", "webcam"), ("webcam", "amazon"), ("dslr", "amazon"))
 INSTALL = 'pip install -c constraints.txt skada skorch pytorch-adapt "setuptools<81"'
-COMMAND = "SHIFTCAL_DATA=... python -m benchmarks peer_check --out benchmarks/peer_check/results.csv"
+COMMAND = "SHIFTCAL_DATA=... python -m benchmarks peer_check"
+NUM_SEEDS = 3
 STEPS, BATCH_SIZE, WIDTH = 1000, 64, 256
 # Of CDAN's discriminator, and of the random product that it sees, as published.
 CDAN_WIDTH = 1024
@@ -293,7 +294,7 @@ def table(records: Rows) -> str:
         "domain loss without gradient (softmax over one unit), hence the sigmoid. pytorch-adapt's discriminator is",
         f"its own three-layer network, {WIDTH} wide ({CDAN_WIDTH} behind the random product of CDAN, with entropy).",
         "",
-        f"Made by `{COMMAND}`.",
+        f"Made by `{command_of(records)}`.",
         "",
         f"| method | library | options | {' | '.join(names)} | mean | mean ECE |",
         "|---|---|---|" + "---:|" * (len(names) + 2),
@@ -320,9 +321,17 @@ def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
                 yield Job({**key, "options": run.option_text}, partial(measure, task, run, seed))
 
 
+def command_of(records: Rows) -> str:
+    """What makes these rows."""
+    methods = list(dict.fromkeys(row["method"] for row in records))
+    num_seeds = len({row["seed"] for row in records})
+    some = "" if set(methods) == {run.method for run in RUNS} else f" --methods {','.join(methods)}"
+    return f"{COMMAND}{some}{'' if num_seeds == NUM_SEEDS else f' --seeds {num_seeds}'} --out FILE.csv"
+
+
 def declare(parser: argparse.ArgumentParser) -> None:
     """How often, and of what."""
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=NUM_SEEDS)
     parser.add_argument("--methods", metavar="NAME,..", help="of these alone; by default of all")
 
 
