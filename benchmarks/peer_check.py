@@ -49,9 +49,17 @@ STEPS, BATCH_SIZE, WIDTH = 1000, 64, 256
 # Of CDAN's discriminator, and of the random product that it sees, as published.
 CDAN_WIDTH = 1024
 # Its CDANE is what ours is by default: sure predictions count more.
-PYTORCH_ADAPT = {"source-only": "Classifier", "dann": "DANN", "cdan": "CDANE", "mcd": "MCD", "vada": "VADA"}
-# shiftcal's defaults, given to all.
+PYTORCH_ADAPT = {
+    "source-only": "Classifier",
+    "dann": "DANN",
+    "cdan": "CDANE",
+    "adda": "ADDA",
+    "mcd": "MCD",
+    "vada": "VADA",
+}
+# shiftcal's defaults, given to all; of ADDA's second stage, the last half of the steps, step size and discriminator.
 ADAMW = {"lr": 1e-3, "weight_decay": 5e-4, "eps": 1e-6}
+ADDA_RATE, ADDA_WIDTH = 2e-4, 500
 
 
 class Setting(NamedTuple):
@@ -191,19 +199,38 @@ def run_pytorch_adapt(setting: Setting, method: str, options: Mapping[str, Any])
         parts["C"] = layers.MultipleModels(network.head, nn.Linear(WIDTH, num_classes))
     if method in ("dann", "vada"):
         parts["D"] = models.Discriminator(in_size=WIDTH, h=WIDTH)
+    if method == "adda":
+        parts["D"] = models.Discriminator(in_size=WIDTH, h=ADDA_WIDTH)
+        # It asks torchmetrics for the accuracy of the discriminator as before torchmetrics 0.11.
+        sufficient = peer("pytorch_adapt.layers.sufficient_accuracy")
+        sufficient.accuracy = partial(peer("torchmetrics.functional").accuracy, task="binary")
     if method == "cdan":
         misc["feature_combiner"] = layers.RandomizedDotProduct([WIDTH, num_classes], CDAN_WIDTH)
         parts["D"] = models.Discriminator(in_size=CDAN_WIDTH, h=CDAN_WIDTH)
-    adapter = getattr(adapters, PYTORCH_ADAPT[method])(
-        models=containers.Models(parts),
-        optimizers=containers.Optimizers((AdamW, ADAMW)),
-        lr_schedulers=containers.LRSchedulers((LambdaLR, {"lr_lambda": setting.new_schedule()}), keys=list(parts)),
-        misc=containers.Misc(misc),
-        hook_kwargs=dict(options),
-    )
+
+    def adapter_of(
+        name: str, networks: Mapping[str, nn.Module], keys: list[str], rate: float = ADAMW["lr"], first_step: int = 0
+    ) -> Any:
+        schedule = setting.new_schedule()
+        return getattr(adapters, name)(
+            models=containers.Models(dict(networks)),
+            optimizers=containers.Optimizers((AdamW, {**ADAMW, "lr": rate}), keys=keys),
+            lr_schedulers=containers.LRSchedulers(
+                (LambdaLR, {"lr_lambda": lambda step: schedule(first_step + step)}), keys=keys
+            ),
+            misc=containers.Misc(misc),
+            hook_kwargs=dict(options),
+        )
+
+    in_stages = method == "adda"
+    first = {name: parts[name] for name in ("G", "C")} if in_stages else parts
+    adapter = adapter_of(PYTORCH_ADAPT["source-only" if in_stages else method], first, list(first))
     plan = BatchPlan(BATCH_SIZE, seed=setting.seed)
     budget: dict[str, Any] = {"num_epochs": setting.epochs, "num_steps": setting.epoch_steps}
     for epoch in range(setting.epochs):
+        if in_stages and epoch == setting.epochs // 2:
+            # The encoder of the target, T, starts as a copy of the source's.
+            adapter = adapter_of(PYTORCH_ADAPT[method], parts, ["T", "D"], ADDA_RATE, epoch * setting.epoch_steps)
         batches = iterate_batches(
             setting.problem, plan, epoch=epoch, first_step=0, device=torch.device("cpu"), **budget
         )
@@ -218,7 +245,8 @@ def run_pytorch_adapt(setting: Setting, method: str, options: Mapping[str, Any])
             adapter.training_step(drawn)
             adapter.lr_schedulers.step("per_step")
     with torch.no_grad():
-        logits = parts["C"](network.body(values_of(setting.target)))
+        body = adapter.models["T"] if in_stages else network.body
+        logits = parts["C"](body(values_of(setting.target)))
     # Of its two heads pytorch-adapt adds the logits.
     found: Tensor = sum(logits) if method == "mcd" else logits
     return found.softmax(dim=-1)
@@ -262,7 +290,11 @@ RUNS = (
     Run("dann", "shiftcal", {"domain_weight": 2.0}),
     Run("dann", "skada", {"discriminator": "sigmoid"}),
     Run("dann", "pytorch-adapt"),
-    *(Run(method, library) for method in ("cdan", "mcd", "vada") for library in ("shiftcal", "pytorch-adapt")),
+    *(
+        Run(method, library)
+        for method in ("cdan", "adda", "mcd", "vada")
+        for library in ("shiftcal", "pytorch-adapt")
+    ),
 )
 LIBRARIES: dict[str, Callable[[Setting, str, Mapping[str, Any]], Tensor]] = {
     "shiftcal": run_shiftcal,
