@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from shiftcal.target.clusters import fit_clusters, unit_rows
-from shiftcal.target.dispersion import dispersion
+from shiftcal.target.dispersion import dispersion, gathering, similarity_to_others
 
 MEANS = 6 * torch.eye(5, 16, dtype=torch.float64)
 LABELS = torch.arange(500) % 5
@@ -22,6 +22,15 @@ def dispersion_of(target: Tensor, num_source: int = 500) -> float:
         units = unit_rows(rows)
         parts += [units, fit_clusters(units, one_hot(labels, 5).double())]
     return dispersion(*parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("noise", [1.0, 2.5, 3.0, 6.0])
+def test_rows_gather_by_the_mean_cosine_with_the_others_of_their_cluster(noise: float) -> None:
+    """From .3, where they do not, to .5."""
+    units = unit_rows(MEANS[LABELS] + noise * normal(500, 0))
+    clusters = fit_clusters(units, one_hot(LABELS, 5).double())
+    cosine = float(similarity_to_others(units.directions, clusters.nearest(units.directions)).mean())
+    assert gathering(units, clusters) == pytest.approx(min(max((cosine - 0.3) / 0.2, 0), 1))
 
 
 def test_it_is_the_probability_that_a_source_row_is_nearer_to_its_cluster() -> None:

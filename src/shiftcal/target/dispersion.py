@@ -19,6 +19,11 @@ from torch.nn.functional import cosine_similarity
 from shiftcal.target.clusters import Clusters, UnitRows
 from shiftcal.target.sampling import sampled_rows
 
+# Mean cosine of a row with the others of its cluster, up to which clusters say nothing of classes, and from which on
+# they do. Judged by labels of the targets on what clusters add to labels of `drst`: on newsgroups (.27; they cost 4
+# points), short reviews (.26), features of CIFAR-10 and STL-10 (.39; no difference) and of digits (.61; 2 points).
+_LOOSE, _TIGHT = 0.3, 0.5
+
 
 def dispersion(source: UnitRows, source_clusters: Clusters, target: UnitRows, target_clusters: Clusters) -> float:
     """An AUC, of rows of either domain in clusters of their own."""
@@ -35,6 +40,12 @@ def similarity_to_others(directions: Tensor, own: Tensor) -> Tensor:
     sums = directions.new_zeros(int(own.max()) + 1, directions.shape[1]).index_add_(0, own, directions)
     others = sums[own] - directions
     return cosine_similarity(others, directions)
+
+
+def gathering(rows: UnitRows, clusters: Clusters) -> float:
+    """How far rows gather around clusters of their own, from 0 to 1."""
+    cosine = float(similarity_to_others(rows.directions, clusters.nearest(rows.directions)).mean())
+    return min(max((cosine - _LOOSE) / (_TIGHT - _LOOSE), 0.0), 1.0)
 
 
 def _similarity(rows: UnitRows, clusters: Clusters, most: int) -> Tensor:

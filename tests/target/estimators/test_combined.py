@@ -2,11 +2,13 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from shiftcal.target.clusters import fit_clusters, unit_rows
 from shiftcal.target.diagnosis import NewClasses
+from shiftcal.target.dispersion import gathering
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity, held_out_purity, source_purity
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
@@ -316,6 +318,31 @@ def test_what_was_known_before_adaptation_counts(make_rows: Make, make_evidence:
     assert (adapted.domain_auc, adapted.before_adaptation) == (1.0, 0.4)
     assert adapted.accuracy == pytest.approx((0.4 + 1.0) / 2, abs=0.01)
     assert "before the classifier was adapted" in adapted.verdict()
+
+
+def test_of_an_adapted_classifier_clusters_that_rows_do_not_gather_around_say_nothing(
+    make_rows: Make, make_evidence: Make
+) -> None:
+    """Its confidence stands in their place."""
+    target, _ = make_rows(400, wrong=0.3, least_margin=2, seed=1)
+    before = BeforeAdaptation(0.4, 1.0)
+    gathered = Combined().diagnose(replace(make_evidence(target), before_adaptation=before))
+    noise = 2 * torch.randn(400, 100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    source, labels = make_rows(400)
+    loose, own = (
+        replace(rows, features=torch.cat([rows.features, part], dim=1))
+        for rows, part in ((target, noise), (source, torch.zeros_like(noise)))
+    )
+    held_out = own.taken(np.arange(200))
+    evidence = make_evidence(loose, source=(own, labels), held_out=(held_out, labels[:200]))
+    found = Combined().diagnose(replace(evidence, before_adaptation=before))
+    assert gathering(evidence.structure.target_rows, evidence.target_clusters) == 0
+    assert found.witnesses is not None
+    assert found.witnesses.calibrated_confidence is not None
+    assert found.accuracy == pytest.approx((0.4 + found.witnesses.calibrated_confidence) / 2, abs=0.01)
+    assert gathered.witnesses is not None
+    assert gathered.witnesses.cluster_agreement is not None
+    assert gathered.accuracy == pytest.approx((0.4 + gathered.witnesses.cluster_agreement) / 2, abs=0.02)
 
 
 def test_an_adapted_classifier_is_judged_in_the_clusters_of_the_source_reference(

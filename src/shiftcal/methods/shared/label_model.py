@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from shiftcal.functional.consistency import log_alignment
 from shiftcal.target.diagnosis import Diagnosis
-from shiftcal.target.dispersion import similarity_to_others
+from shiftcal.target.dispersion import gathering
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
@@ -43,10 +43,6 @@ _FULL_DOMAIN_AUC = 0.65
 # Of q, where it is fully believed. Of 0, .3 and 1, judged by labels of the targets on features of digits and of
 # CIFAR-10 and STL-10 and on newsgroups: without q MNIST to USPS loses 8 points, with all of it newsgroups lose 3.
 _CLUSTER_POWER = 0.3
-# Mean cosine of a row with the others of its cluster, up to which clusters are not believed, and from which on they
-# are. Judged by labels of the targets on newsgroups (.27; q costs 4 points) and short reviews (.26), features of
-# CIFAR-10 and STL-10 (.39; it makes no difference) and of digits (.61; q is worth 2 points).
-_LOOSE, _TIGHT = 0.3, 0.5
 
 
 class LabelScores(NamedTuple):
@@ -103,7 +99,7 @@ def fit_label_model(
     found = rule.of_known_classes(evidence)
     like = evidence.target.logits
     for_threshold = for_threshold and not found.prior_explains
-    believed = structure_trust(found) * gathering(evidence)
+    believed = structure_trust(found) * gathering(evidence.structure.target_rows, evidence.target_clusters)
     trust = like.new_tensor(believed if by_clusters else 0.0)
     vote = rule.cluster_vote * believed if by_clusters or for_threshold else 0.0
     scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=for_threshold)
@@ -121,14 +117,6 @@ def fit_label_model(
     predicted = torch.softmax(uncorrected.log_scores(evidence.target), dim=-1).mean(dim=0)
     correction = shift_degree(found.domain_auc) * log_alignment(wanted, predicted)
     return replace(uncorrected, log_prior_correction=correction.to(like)), found
-
-
-def gathering(evidence: ShiftEvidence) -> float:
-    """How far rows of the target gather around their clusters, from 0 to 1."""
-    directions = evidence.structure.target_rows.directions
-    own = evidence.target_clusters.nearest(directions)
-    cosine = float(similarity_to_others(directions, own).mean())
-    return min(max((cosine - _LOOSE) / (_TIGHT - _LOOSE), 0.0), 1.0)
 
 
 def structure_trust(found: Diagnosis) -> float:

@@ -48,8 +48,9 @@ reasons, so that it reaches, with e the standard error of the accuracy a and con
 
 A classifier that was trained on pseudo-labels of the target (`drst`, `drssl`) is sure of them whatever they are
 worth, and differs from a second model for good reasons: then by_structure is the cluster agreement alone, by_held_out
-the calibrated confidence. As far as it is not judged by clusters of a network that learned from the source alone, the
-mean of that and of the estimate before adaptation is taken.
+the calibrated confidence, which also stands for the agreement as far as rows do not gather around clusters
+(`shiftcal.target.dispersion.gathering`). As far as it is not judged by clusters of a network that learned from the
+source alone, the mean of that and of the estimate before adaptation is taken.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from shiftcal.target.between_classes import class_centroids, share_between_class
 from shiftcal.target.class_priors import find_prior_shift
 from shiftcal.target.clusters import Clusters, UnitRows
 from shiftcal.target.diagnosis import Diagnosis, NewClasses, Witnesses
-from shiftcal.target.dispersion import dispersion
+from shiftcal.target.dispersion import dispersion, gathering
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
 from shiftcal.target.estimators.base import AccuracyEstimator
@@ -224,7 +225,12 @@ class Combined(TrustRule, AccuracyEstimator):
     def _adapted(self, evidence: ShiftEvidence, before: BeforeAdaptation) -> Diagnosis:
         seen = self._first_witnesses(evidence)
         confidence = seen.calibrated_confidence
-        by_structure = confidence if seen.cluster_agreement is None else seen.cluster_agreement
+        by_structure = confidence
+        if seen.cluster_agreement is not None:
+            # In what a reference has learned all rows gather, those that it confuses too.
+            is_of_reference = evidence.target.reference_features is not None
+            gathered = 1.0 if is_of_reference else gathering(evidence.structure.target_rows, evidence.target_clusters)
+            by_structure += gathered * (seen.cluster_agreement - confidence)
         found = self._diagnosis(evidence, replace(seen, domain_auc=before.domain_auc), by_structure, confidence)
         if before.prior_explains:
             # What an adapted classifier says of the target does not tell any more whether they explain it.
