@@ -19,6 +19,7 @@ from shiftcal.data.arrays import inputs_from
 from shiftcal.data.batches import ShiftProblem
 from shiftcal.data.domains import LabelledDomain, UnlabelledDomain
 from shiftcal.methods.networks.backbones import BACKBONES
+from shiftcal.runs.comparison.contenders import parse_contenders
 from shiftcal.training.fit import fit_model
 from shiftcal.training.recipe import Recipe
 
@@ -27,14 +28,16 @@ _FIRST_EPOCHS = 2
 _BARS = {
     ("features", "source-only"): "at most 1.1",
     ("features", "drl"): "at most 1.2",
+    ("features", "drl[ratio_network=shared]"): "at most 1.2",
     ("features", "drst"): "at most 1.8",
     ("images", "source-only"): "at most 1.1",
     ("images", "drl"): "at most 1.2",
+    ("images", "drl[ratio_network=shared]"): "at most 1.2",
     ("images", "drst"): "at most 1.6",
 }
 # Of an epoch that takes seconds, one is enough.
 _SLOW_METHODS, _FEW_EPOCHS, _MANY_EPOCHS = ("fixmatch", "drssl"), 1, 3
-_METHODS = ("source-only", "drl", "dann", "cbst", "drst", "fixmatch", "drssl")
+_METHODS = ("source-only", "drl", "drl[ratio_network=shared]", "dann", "cbst", "drst", "fixmatch", "drssl")
 
 
 def measure(quick: bool) -> list[Measurement]:
@@ -98,7 +101,10 @@ def _side_by_side(
         started = time.process_time()
 
     training = {"epochs": _FIRST_EPOCHS + num_epochs, "validation_fraction": 0.1, "batch_size": _BATCH_SIZE}
-    fit_model(ShiftProblem(source, target), Recipe.from_names(method, training=training), after_epoch=after_epoch)
+    (contender,) = parse_contenders(method)
+    options = dict(setting.split("=") for setting in contender.settings)
+    recipe = Recipe.from_names(contender.method, method_options=options, training=training)
+    fit_model(ShiftProblem(source, target), recipe, after_epoch=after_epoch)
     steps = -(-round(0.9 * len(source)) // _BATCH_SIZE)
     return float(np.median(rival)), float(np.median(own)) / steps
 
