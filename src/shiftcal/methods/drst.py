@@ -13,7 +13,7 @@ which rows are labelled, p is that of `shiftcal.methods.shared.label_model`, and
 part:
 
     loss  + confusion_weight accuracy confusion(target logits / 2.5)
-    y-hat only where P(new | x) is at least 1/2, of a portion that grows with how far labels are believed
+    y-hat only where P(new | x) is at least 1/2, and of a portion that is less where less is believed
 
 Little confusion is worth something as far as the classifier is right; where it is not, it ruins a classifier. So it
 weighs as much as the accuracy that is expected, where a shift changes what the classifier says. P(new | x) is by a

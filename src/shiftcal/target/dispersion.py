@@ -20,8 +20,9 @@ from shiftcal.target.clusters import Clusters, UnitRows
 from shiftcal.target.sampling import sampled_rows
 
 # Mean cosine of a row with the others of its cluster, up to which clusters say nothing of classes, and from which on
-# they do. Judged by labels of the targets on what clusters add to labels of `drst`: on newsgroups (.27; they cost 4
-# points), short reviews (.26), features of CIFAR-10 and STL-10 (.39; no difference) and of digits (.61; 2 points).
+# they do. Judged by labels of the targets on what clusters add to labels of `drst`: on newsgroups (.27; they cost 3
+# to 5 points), tweets and editorials (.26 and .30), features of CIFAR-10 and STL-10 (.39; no difference) and of
+# digits (.61; they are worth 2 points).
 _LOOSE, _TIGHT = 0.3, 0.5
 
 

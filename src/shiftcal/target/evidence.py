@@ -13,6 +13,7 @@ from torch import Tensor
 
 from shiftcal.functional.temperature import fit_temperature
 from shiftcal.target.clusters import Clusters, fit_clusters
+from shiftcal.target.dispersion import gathering
 from shiftcal.target.structure import DomainStructure
 
 _LEAST_LOG_PROBABILITY = -14.0
@@ -147,6 +148,11 @@ class ShiftEvidence:
     def target_clusters(self) -> Clusters:
         """Of the target's rows, all alike."""
         return fit_clusters(self.structure.target_rows, self.target.probabilities)
+
+    @cached_property
+    def gathering(self) -> float:
+        """How far the target's rows gather around their clusters (`shiftcal.target.dispersion`)."""
+        return gathering(self.structure.target_rows, self.target_clusters)
 
     def _described(self, rows: ObservedRows) -> Tensor:
         features = rows.judging_features

@@ -12,7 +12,6 @@ from shiftcal.methods.shared.label_model import (
     structure_trust,
 )
 from shiftcal.target.clusters import Clusters
-from shiftcal.target.dispersion import gathering
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling
 
@@ -99,7 +98,7 @@ def test_clusters_that_rows_do_not_gather_around_are_not_believed(evidence: Shif
             if part.features is not None
         ]
         loose = replace(evidence, held_out=noisy[0], target=noisy[1], training=noisy[2])
-        degrees.append(gathering(loose.structure.target_rows, loose.target_clusters))
+        degrees.append(loose.gathering)
         model, found = fit_label_model(loose, by_clusters=True, correct_prior=False)
         assert float(model.cluster_trust) == pytest.approx(structure_trust(found) * degrees[-1])
     assert degrees[0] == 1

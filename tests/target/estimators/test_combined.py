@@ -8,7 +8,6 @@ import torch
 
 from shiftcal.target.clusters import fit_clusters, unit_rows
 from shiftcal.target.diagnosis import NewClasses
-from shiftcal.target.dispersion import gathering
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.combined import Combined, chance_corrected_purity, held_out_purity, source_purity
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
@@ -336,7 +335,7 @@ def test_of_an_adapted_classifier_clusters_that_rows_do_not_gather_around_say_no
     held_out = own.taken(np.arange(200))
     evidence = make_evidence(loose, source=(own, labels), held_out=(held_out, labels[:200]))
     found = Combined().diagnose(replace(evidence, before_adaptation=before))
-    assert gathering(evidence.structure.target_rows, evidence.target_clusters) == 0
+    assert evidence.gathering == 0
     assert found.witnesses is not None
     assert found.witnesses.calibrated_confidence is not None
     assert found.accuracy == pytest.approx((0.4 + found.witnesses.calibrated_confidence) / 2, abs=0.01)

@@ -18,6 +18,10 @@ classifier says. A shift makes some classes attract the rows of others, and self
 into a few of them. Where other class frequencies explained the shift before the first labels
 (`shiftcal.target.class_priors`), b is these frequencies by those of the source, and clusters take no part. Where too
 few source rows are held out to tell, b is 1.
+
+Labels are believed as far as clusters are, or as far as the classifier is expected to be right more often than
+chance, whichever is more. Of two classes and an expected accuracy of .65 that is .3: to train on half of such a
+target at once drives a classifier away from the little that it knows.
 """
 
 from __future__ import annotations
@@ -31,7 +35,6 @@ from torch import Tensor, nn
 
 from shiftcal.functional.consistency import log_alignment
 from shiftcal.target.diagnosis import Diagnosis
-from shiftcal.target.dispersion import gathering
 from shiftcal.target.estimators.combined import Combined
 from shiftcal.target.evidence import BeforeAdaptation, ObservedRows, ShiftEvidence
 from shiftcal.target.scaling import ConfidenceScaling, fit_scaling
@@ -99,7 +102,7 @@ def fit_label_model(
     found = rule.of_known_classes(evidence)
     like = evidence.target.logits
     for_threshold = for_threshold and not found.prior_explains
-    believed = structure_trust(found) * gathering(evidence.structure.target_rows, evidence.target_clusters)
+    believed = structure_trust(found) * evidence.gathering
     trust = like.new_tensor(believed if by_clusters else 0.0)
     vote = rule.cluster_vote * believed if by_clusters or for_threshold else 0.0
     scaling = fit_scaling(evidence, found.accuracy, vote, keep_source=for_threshold)

@@ -65,7 +65,7 @@ from shiftcal.target.between_classes import class_centroids, share_between_class
 from shiftcal.target.class_priors import find_prior_shift
 from shiftcal.target.clusters import Clusters, UnitRows
 from shiftcal.target.diagnosis import Diagnosis, NewClasses, Witnesses
-from shiftcal.target.dispersion import dispersion, gathering
+from shiftcal.target.dispersion import dispersion
 from shiftcal.target.domain_auc import domain_auc_of_outputs
 from shiftcal.target.estimators.average_thresholded_confidence import AverageThresholdedConfidence
 from shiftcal.target.estimators.base import AccuracyEstimator
@@ -229,7 +229,7 @@ class Combined(TrustRule, AccuracyEstimator):
         if seen.cluster_agreement is not None:
             # In what a reference has learned all rows gather, those that it confuses too.
             is_of_reference = evidence.target.reference_features is not None
-            gathered = 1.0 if is_of_reference else gathering(evidence.structure.target_rows, evidence.target_clusters)
+            gathered = 1.0 if is_of_reference else evidence.gathering
             by_structure += gathered * (seen.cluster_agreement - confidence)
         found = self._diagnosis(evidence, replace(seen, domain_auc=before.domain_auc), by_structure, confidence)
         if before.prior_explains:
