@@ -26,6 +26,7 @@ OptimizerKind = Literal["adamw", "sgd"]
 Schedule = Literal["constant", "cosine", "cosine-7/16", "step"]
 NetworkT = TypeVar("NetworkT", bound=nn.Module)
 FoundT = TypeVar("FoundT")
+_CLUSTER_EPOCHS = frozenset(4**power for power in range(16))
 
 TASK = "task"
 RATIO = "ratio"
@@ -129,6 +130,11 @@ class TrainingView:
             known[name] = find()
         found: FoundT = known[name]
         return found
+
+    @property
+    def clusters_are_due(self) -> bool:
+        """After the first epoch, each time that their number has grown fourfold, and at the end: networks settle."""
+        return self.epoch == self.num_epochs or self.epoch in _CLUSTER_EPOCHS
 
     @cached_property
     def target_outputs(self) -> Outputs:

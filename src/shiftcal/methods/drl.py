@@ -44,7 +44,7 @@ from shiftcal.methods.networks.density_ratio import (
     RatioNetworkT,
     SeenRows,
 )
-from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate, is_due
+from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
 
     def fit_buffers(self, network: RatioNetworkT, view: TrainingView) -> Mapping[str, Tensor]:
         """What can be known of the target's labels, where the ratio asks for it."""
-        if network.label_estimate is None or not is_due(view):
+        if network.label_estimate is None or not view.clusters_are_due:
             return {}
         return {f"label_estimate.{name}": value for name, value in fitted_label_estimate(network, view).items()}
 

@@ -80,7 +80,7 @@ class BeforeAdaptation:
     prior_explains: bool = False
     """Whether other class frequencies explained the shift then."""
     cluster_purity: float | None = None
-    """Of the source's clusters then, where features stay as they are while the classifier learns; None: not known."""
+    """Of the source's clusters, where it need not be found anew."""
 
 
 @dataclass(frozen=True)

@@ -76,13 +76,14 @@ def test_auto_is_chosen_by_the_inputs() -> None:
     assert build("auto", GREY).feature_dim == build("small-cnn", GREY).feature_dim
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("size", [12, 16, 32])
-def test_the_small_cnn_pools_maps_of_every_size_to_the_same(size: int) -> None:
+def test_the_small_cnn_pools_maps_of_every_size_to_the_same(size: int, layout: torch.memory_format) -> None:
     """Also where there is nothing to pool, as of pictures of 16 pixels: features and gradients are the same."""
     body = build("small-cnn", (1, size, size)).body
     assert isinstance(body, nn.Sequential)
     always = nn.Sequential(*(nn.AdaptiveAvgPool2d(4) if isinstance(m, nn.AdaptiveAvgPool2d) else m for m in body))
-    inputs = torch.rand(3, 1, size, size)
+    inputs = torch.rand(3, 1, size, size).contiguous(memory_format=layout)
     found, expected = (
         torch.autograd.grad(network(inputs).square().sum(), list(network.parameters())) for network in (body, always)
     )

@@ -10,7 +10,7 @@ from shiftcal.data.inputs import ArrayInputs
 from shiftcal.methods.base import TrainingView
 from shiftcal.methods.drl import DistributionallyRobust
 from shiftcal.methods.networks.classifiers import Blueprint
-from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate, is_due
+from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate
 from shiftcal.target.evidence import held_out_temperature
 
 CENTRES = 3 * torch.eye(3, 4)
@@ -36,7 +36,7 @@ def test_it_is_fitted_ever_more_rarely_and_at_the_end(
 ) -> None:
     method: DistributionallyRobust[Any] = DistributionallyRobust()
     view: TrainingView = view_of(method, method.build(blueprint), clustered(has_clusters=True), epoch)
-    assert is_due(view) == due
+    assert view.clusters_are_due == due
     assert bool(method.fit_buffers(method.build(blueprint), view)) == due
 
 

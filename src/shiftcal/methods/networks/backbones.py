@@ -142,7 +142,13 @@ class _AveragePoolTo(nn.AdaptiveAvgPool2d):
     """The same at no cost where maps have that size already, as those of 16 pixels: else a third of a step."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return input if input.shape[-2:] == (self.output_size, self.output_size) else super().forward(input)
+        if input.shape[-2:] == (self.output_size, self.output_size):
+            return input
+        pooled = super().forward(input)
+        if pooled.requires_grad and input.is_contiguous(memory_format=torch.channels_last):
+            # What is flattened next gives its gradient channels first, of which this one takes ten times as long.
+            pooled.register_hook(lambda gradient: gradient.contiguous(memory_format=torch.channels_last))
+        return pooled
 
 
 def _small_cnn(input_shape: InputShape) -> nn.Module:

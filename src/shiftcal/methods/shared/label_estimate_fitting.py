@@ -16,12 +16,6 @@ from shiftcal.target.sampling import sampled_rows
 
 # Of each domain.
 _MOST_ROWS = 2_000
-_FIT_EPOCHS = frozenset(4**power for power in range(16))
-
-
-def is_due(view: TrainingView) -> bool:
-    """After the first epoch, each time that their number has grown fourfold, and at the end: predictions settle."""
-    return view.epoch == view.num_epochs or view.epoch in _FIT_EPOCHS
 
 
 def fitted_label_estimate(network: ClassifierWithRatio, view: TrainingView) -> dict[str, Tensor]:

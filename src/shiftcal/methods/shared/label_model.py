@@ -175,8 +175,8 @@ class LabelBuffers(nn.Module):
         for name in (*of_scaling, "cluster_trust", "label_trust", "confusion_trust"):
             self.register_buffer(name, torch.zeros(()))
         self.register_buffer("log_prior_correction", torch.zeros(num_classes))
-        # Accuracy, domain AUC, whether class frequencies explained the shift, and cluster purity (NaN: None); 0: not
-        # trained on pseudo-labels yet.
+        # Accuracy, domain AUC and whether class frequencies explained the shift, all as they were then, and cluster
+        # purity as it was last found (NaN: None); 0: not trained on pseudo-labels yet.
         self.register_buffer("before_adaptation", torch.zeros(4))
         # P(new | x) of each row of the target (`shiftcal.target.shifted_part`), as it was before the first labels.
         self.register_buffer("shifted_probability", torch.ones(num_target_rows))
@@ -200,12 +200,10 @@ class LabelBuffers(nn.Module):
         known_auc, known_purity = (None if math.isnan(value) else value for value in (auc, purity))
         return BeforeAdaptation(accuracy, known_auc, bool(explains), known_purity)
 
-    def values(self, model: LabelModel, found: Diagnosis, *, structure_stays: bool) -> dict[str, Tensor]:
-        """What the buffers are to be for a label model; what was found first of all is remembered.
+    def values(self, model: LabelModel, found: Diagnosis) -> dict[str, Tensor]:
+        """What the buffers are to be for a label model that was fitted along with an estimate.
 
-        Args:
-            model, found: as they were fitted together.
-            structure_stays: whether clusters are looked for in something that does not change in training.
+        Of the estimate before the first pseudo-labels all is remembered, of later ones the purity of clusters.
         """
         values = {
             **model.scaling.state(),
@@ -214,8 +212,9 @@ class LabelBuffers(nn.Module):
             "confusion_trust": torch.tensor(confusion_trust(found)),
             "log_prior_correction": model.log_prior_correction,
         }
-        if self.known_before is None:
-            purity = found.witnesses.cluster_purity if structure_stays and found.witnesses else None
-            seen = [found.accuracy, found.domain_auc, float(found.prior_explains), purity]
-            values["before_adaptation"] = torch.tensor([math.nan if value is None else value for value in seen])
+        before, purity = self.known_before, None if found.witnesses is None else found.witnesses.cluster_purity
+        seen: tuple[float | None, ...] = (found.accuracy, found.domain_auc, found.prior_explains, purity)
+        if before is not None:
+            seen = (before.accuracy, before.domain_auc, before.prior_explains, purity)
+        values["before_adaptation"] = torch.tensor([math.nan if value is None else float(value) for value in seen])
         return values

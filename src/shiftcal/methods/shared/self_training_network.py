@@ -101,9 +101,7 @@ class SelfTrainingNetwork(ClassifierWithRatio):
             correct_prior=correct_prior and view.held_out is not None,
             for_threshold=for_threshold and view.held_out is not None,
         )
-        values: dict[str, Tensor] = self.labels.values(
-            model, found, structure_stays=not self.task.backbone.takes_images
-        )
+        values: dict[str, Tensor] = self.labels.values(model, found)
         if shifted is not None:
             values["shifted_probability"] = shifted
             values["shifted_share"] = torch.tensor(evidence.structure.shifted.share)
@@ -175,7 +173,9 @@ class SelfTrainingNetwork(ClassifierWithRatio):
         # Where no rows were held out, those of training stand for them.
         others = source if held_out is None else held_out
         known = self.labels.known_before
-        # They are asked for the purity of their clusters alone, which is known once it is known for good.
+        if known is not None and self.task.backbone.takes_images and view.clusters_are_due:
+            known = replace(known, cluster_purity=None)
+        # They are asked for the purity of their clusters alone.
         asks_source = held_out is not None and (known is None or known.cluster_purity is None)
         evidence = ShiftEvidence(
             self._labelled(view, others, robust),
