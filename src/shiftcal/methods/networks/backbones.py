@@ -147,8 +147,12 @@ class _AveragePoolTo(nn.AdaptiveAvgPool2d):
         pooled = super().forward(input)
         if pooled.requires_grad and input.is_contiguous(memory_format=torch.channels_last):
             # What is flattened next gives its gradient channels first, of which this one takes ten times as long.
-            pooled.register_hook(lambda gradient: gradient.contiguous(memory_format=torch.channels_last))
+            pooled.register_hook(_channels_last)  # type: ignore[no-untyped-call]
         return pooled
+
+
+def _channels_last(gradient: Tensor) -> Tensor:
+    return gradient.contiguous(memory_format=torch.channels_last)
 
 
 def _small_cnn(input_shape: InputShape) -> nn.Module:
