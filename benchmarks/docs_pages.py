@@ -46,21 +46,11 @@ REPRODUCED_METRICS = {
     "ece": "ECE",
     "brier": "Brier",
 }
-SEMI_SUPERVISED_METRICS = {
-    "accuracy": "target accuracy",
-    "expected_calibration_error": "target ECE",
-    "brier_score": "target Brier",
-    "source_accuracy": "source accuracy",
-    "source_expected_calibration_error": "source ECE",
-    "pseudo_label_share": "share labelled",
-    "pseudo_label_precision": "right of these",
-}
 PRECISION_METRICS = {f"precision_at_{share}": f"surest {share:.0%}" for share in (0.1, 0.25, 0.5)}
-FIXMATCH, DRSSL = "fixmatch[unlabelled_multiple=3]", "drssl[unlabelled_multiple=3]@70febac"
+ROUND_METRICS = {"coverage": "share labelled", "true_precision": "right of these", "estimated_precision": "expected"}
 COMPARED = ("source-only", "cbst", "crst", "mcc", "cpga", "drst+target-scaling")
 MISSING = "–"
 DRAWN = {"source-only": "#999999", "source-only+temperature": "#0072b2", "source-only+target-scaling": "#d55e00"}
-CURVES = {"source-only": "#999999", "cbst": "#0072b2", "crst": "#009e73", "drst@70febac": "#d55e00"}
 
 
 def read(*names: str) -> list[Row]:
@@ -204,22 +194,6 @@ def by_task(rows: list[Row], method: str) -> dict[str, float]:
     }
 
 
-def draw_curves(rows: list[Row]) -> Figure:
-    """Accuracy and ECE on the target after each epoch, means over tasks and seeds (the paper's Fig. 5 a and b)."""
-    figure = Figure(figsize=(8, 3), layout="constrained")
-    panels = {"accuracy": "accuracy", "expected_calibration_error": "ECE"}
-    for axes, (metric, label) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        for method, colour in CURVES.items():
-            own = [row for row in rows if row["method"] == method]
-            epochs = sorted({int(row["epoch"]) for row in own})
-            values = [average([row for row in own if int(row["epoch"]) == epoch], metric) for epoch in epochs]
-            axes.plot(epochs, values, color=colour, label=method)
-        axes.set(xlabel="epoch", ylabel=f"{label} on the target")
-        axes.grid(alpha=0.3)
-    axes.legend()
-    return figure
-
-
 def page_with(page: str, tables: Mapping[str, str]) -> str:
     """A page with the tables between their marks."""
     for name, table in tables.items():
@@ -233,10 +207,9 @@ def main(arguments: list[str]) -> int:
     """Write the pages and the figures, or check the pages."""
     features, digits = read("calibration/results.csv"), read("calibration/digits_results.csv")
     adapted = read("reproduction/adaptation/adaptation.csv")
-    curves = read("adaptation/learning_curves.csv")
     few_labels = read("reproduction/ssl/ssl.csv")
-    semi_supervised = read("semi_supervised/objects.csv", "semi_supervised/digits.csv")
-    precision = read("semi_supervised/objects_precision.csv", "semi_supervised/digits_precision.csv")
+    rounds = read("semi_supervised/rounds.csv")
+    last_round = str(max((int(row["epoch"]) for row in rounds), default=0))
     pages = {
         "calibration.md": {
             "features": method_table(features),
@@ -267,10 +240,9 @@ def main(arguments: list[str]) -> int:
         "semi_supervised.md": {
             "record": ranked_table(few_labels),
             "record by task": task_table(few_labels, tuple(names(few_labels)), "accuracy"),
-            "means": method_table(semi_supervised, SEMI_SUPERVISED_METRICS),
-            "tasks": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "accuracy"),
-            "source": task_table(semi_supervised, ("source-only", FIXMATCH, DRSSL), "source_accuracy"),
-            "precision": method_table(precision, PRECISION_METRICS),
+            "source": task_table(few_labels, tuple(names(few_labels)), "source_accuracy"),
+            "labels": method_table([row for row in rounds if row["epoch"] == last_round], ROUND_METRICS),
+            "precision": method_table(read("semi_supervised/precision.csv"), PRECISION_METRICS),
         },
     }
     for name, tables in pages.items():
@@ -283,7 +255,6 @@ def main(arguments: list[str]) -> int:
             return 1
     if "--check" not in arguments:
         draw_errors([*features, *digits]).savefig(DOCS / "images" / "calibration.svg", metadata={"Date": None})
-        draw_curves(curves).savefig(DOCS / "images" / "learning_curves.svg", metadata={"Date": None})
     return 0
 
 

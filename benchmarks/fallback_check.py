@@ -69,7 +69,8 @@ def jobs(cells: Folders) -> Iterator[Job]:
     """Every cell that adapts and has a reference beside it."""
     for (task, method, seed), folder in cells.items():
         reference = cells.get((task, REFERENCE, seed))
-        if method not in NOT_ADAPTING and reference is not None:
+        # A calibrator does not change which class is predicted.
+        if method not in NOT_ADAPTING and "+" not in method and reference is not None:
             yield Job({"task": task, "method": method, "seed": seed}, partial(measure, folder, reference, task))
 
 
