@@ -1,3 +1,4 @@
+import csv
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -91,6 +92,21 @@ def test_a_second_time_the_rows_are_the_same(stand_in: str, tmp_path: Path, monk
     found = short_plan("calibration", stand_in, monkeypatch)
     first, second = (reproduce(found, "cpu", tmp_path / name).with_suffix(".csv") for name in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.usefixtures("quick_estimate")
+def test_a_row_names_the_commit_that_trained_its_model(
+    stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = short_plan("calibration", stand_in, monkeypatch)
+    reproduce(found, "cpu", tmp_path)
+    for card in tmp_path.glob("runs/cells/*/source-only/*/card.json"):
+        card.write_text(json.dumps({**json.loads(card.read_text()), "commit": "earlier"}))
+    with reproduce(found, "cpu", tmp_path).with_suffix(".csv").open() as file:
+        made_by = {row["method"]: row["commit"] for row in csv.DictReader(file)}
+    assert made_by.pop("source-only") == "earlier"
+    assert made_by
+    assert "earlier" not in made_by.values()
 
 
 @pytest.mark.usefixtures("quick_estimate")

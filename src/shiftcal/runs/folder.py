@@ -31,6 +31,7 @@ from typing import Any
 from shiftcal.core.errors import OutputError
 from shiftcal.core.files import is_temporary, written_whole
 from shiftcal.core.folder_lock import LOCK_FILE
+from shiftcal.core.provenance import code_commit
 from shiftcal.data.encoders import Encoder
 from shiftcal.runs.text_files import as_numbers, read_json, read_yaml, reading, write_json, write_text, write_yaml
 from shiftcal.target.findings import TargetFindings
@@ -197,6 +198,7 @@ class RunFolder:
             "python": platform.python_version(),
             "platform": platform.system(),
             "checkpoint_format": FORMAT_VERSION,
+            "commit": code_commit(),
             "versions": _versions(),
             **facts,
         }

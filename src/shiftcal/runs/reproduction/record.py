@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,8 +16,9 @@ import shiftcal
 from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.core.files import written_whole
+from shiftcal.core.provenance import code_commit
 from shiftcal.runs.comparison import ComparisonPlan, run_comparison
-from shiftcal.runs.comparison.plan import cells_of
+from shiftcal.runs.comparison.plan import Folders, cells_of
 from shiftcal.runs.engines import Engine, LocalProcesses
 from shiftcal.runs.reporting.figures.drawing import as_svg
 from shiftcal.runs.reproduction.base import Reproduction, Row, Scale, values_of
@@ -67,7 +67,7 @@ def reproduce(
     own = reproduction.rows(cells)
     if not own:
         raise InvalidInputError(f"{reproduction.name}: the data have too few rows of each class to work this out")
-    rows: list[Row] = [*earlier, *({**row, "commit": _code(facts)} for row in own)]
+    rows: list[Row] = [*earlier, *({**row, "commit": _code_of(row, cells, facts)} for row in own)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = ([written_value(row.get(name, "")) for name in names] for row in rows)
     write_csv(out / f"{reproduction.name}.csv", names, lines)
@@ -108,8 +108,11 @@ def _rows_of_other_seeds(
     return [row for row in rows if row["seed"] not in plan.seeds]
 
 
-def _code(facts: dict[str, object]) -> str:
-    return str(facts["commit"] or f"of version {shiftcal.__version__}")
+def _code_of(row: Row, cells: Folders, facts: dict[str, object]) -> str:
+    """What made a row: of a model that was trained before, in the same folder, that may be an earlier commit."""
+    cell = cells.get((str(row.get("task")), str(row.get("method")), int(row.get("seed", -1))))
+    trained = None if cell is None else cell.read_card().get("commit")
+    return str(trained or facts["commit"] or f"of version {shiftcal.__version__}")
 
 
 def _spoken(seeds: range) -> str:
@@ -127,22 +130,10 @@ def _read_value(text: str) -> str | int | float:
 def made_with(configuration: object) -> dict[str, object]:
     """What is needed to make the same rows again: code, configuration and versions."""
     return {
-        "commit": _commit(),
+        "commit": code_commit(),
         "configuration": hashlib.sha256(repr(configuration).encode()).hexdigest()[:16],
         "versions": {package: version(package) for package in _RECORDED_PACKAGES},
     }
-
-
-def _commit() -> str | None:
-    """Of the checkout that the package lies in; None for an installed one."""
-    folder = Path(shiftcal.__file__).parent
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        tracked = ["git", "-C", str(folder), "ls-files", "--error-unmatch", "__init__.py"]
-        subprocess.run(tracked, capture_output=True, check=True)
-        return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
 
 
 def written_value(value: object) -> str:
