@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -28,6 +29,30 @@ class Settings:
     name: str = option("auto", "a name")
     flip: bool = option(True, "mirror images")
     derived: int = field(default=7, init=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithPresets(Settings):
+    """The same with options that go together."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"rate": 0.01, "kind": "sgd"}}
+
+
+def test_a_preset_stands_for_options_and_those_beside_it_count_more() -> None:
+    assert build(WithPresets, {"preset": "paper"}, owner="tests") == WithPresets(rate=0.01, kind="sgd")
+    assert build(WithPresets, {"rate": 0.2, "preset": "paper"}, owner="tests") == WithPresets(rate=0.2, kind="sgd")
+    assert "preset" in option_names(WithPresets)
+    assert describe(WithPresets)[-1] == ("preset=paper", "options that go together", "none", "rate=0.01, kind=sgd")
+    with pytest.raises(UnknownNameError, match=r"unknown preset of tests 'papper'. Did you mean 'paper'\?"):
+        build(WithPresets, {"preset": "papper"}, owner="tests")
+    with pytest.raises(UnknownNameError, match="unknown option of tests 'preset'"):
+        build(Settings, {"preset": "paper"}, owner="tests")
+
+
+@pytest.mark.parametrize(("name", "cls"), METHODS.items())
+def test_presets_are_of_options_that_there_are(name: str, cls: type) -> None:
+    for preset in getattr(cls, "presets", {}):
+        assert build(cls, {"preset": preset}, owner=name) != build(cls, {}, owner=name)
 
 
 def built(**options: Any) -> Settings:

@@ -2,6 +2,8 @@
 
 A class with options is a keyword-only dataclass whose fields are made with `option`. Its constructor is the only
 list of its options: configuration keys, command-line overrides, validation and the documentation are read from it.
+It may have `presets`, by name: options that go together. The option `preset` stands for these, and others beside it
+count more.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any, TypeVar
 from shiftcal.core.errors import InvalidInputError, UnknownNameError, shown
 
 ClassT = TypeVar("ClassT")
+_PRESET = "preset"
 
 
 def option(
@@ -47,7 +50,7 @@ def build(cls: type[ClassT], options: Mapping[str, Any] | None, *, owner: str) -
             f"options of {owner} must be a mapping of names to values. Got {shown(options)} instead."
         )
     values = {}
-    for name, value in (options or {}).items():
+    for name, value in _expanded(options or {}, _presets(cls), owner).items():
         if name not in fields:
             raise UnknownNameError(f"option of {owner}", name, fields)
         values[name] = _checked(value, hints[name], fields[name], owner)
@@ -56,7 +59,7 @@ def build(cls: type[ClassT], options: Mapping[str, Any] | None, *, owner: str) -
 
 def option_names(cls: type) -> tuple[str, ...]:
     """Names of the options of `cls`, in the order of declaration."""
-    return tuple(_option_fields(cls))
+    return (*_option_fields(cls), *([_PRESET] if _presets(cls) else []))
 
 
 def as_dict(instance: Any) -> dict[str, Any]:
@@ -67,10 +70,27 @@ def as_dict(instance: Any) -> dict[str, Any]:
 def describe(cls: type) -> list[tuple[str, str, str, str]]:
     """Rows of (name, type, default, documentation) for lists and documents."""
     hints = typing.get_type_hints(cls)
-    return [
+    rows = [
         (name, _type_words(hints[name]), repr(field.default), field.metadata["doc"])
         for name, field in _option_fields(cls).items()
     ]
+    for name, values in _presets(cls).items():
+        stands_for = ", ".join(f"{key}={value}" for key, value in values.items())
+        rows.append((f"{_PRESET}={name}", "options that go together", "none", stands_for))
+    return rows
+
+
+def _presets(cls: Any) -> Mapping[str, Mapping[str, Any]]:
+    return getattr(cls, "presets", {})
+
+
+def _expanded(options: Mapping[str, Any], presets: Mapping[str, Mapping[str, Any]], owner: str) -> Mapping[str, Any]:
+    if not presets or _PRESET not in options:
+        return options
+    chosen = options[_PRESET]
+    if not isinstance(chosen, str) or chosen not in presets:
+        raise UnknownNameError(f"preset of {owner}", str(chosen), presets)
+    return {**presets[chosen], **{name: value for name, value in options.items() if name != _PRESET}}
 
 
 def _option_fields(cls: Any) -> dict[str, dataclasses.Field[Any]]:

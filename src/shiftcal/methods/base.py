@@ -156,6 +156,8 @@ class TrainingView:
 class Method(ABC, Generic[NetworkT]):
     """Base of all methods; its fields are the options that all of them share."""
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Options that go together, by the name that stands for them (`preset=NAME`)."""
     needs_target: ClassVar[bool] = False
     """Whether training without a target is an error."""
     needs_transformer: ClassVar[bool] = False

@@ -15,14 +15,16 @@ for rows more like the source than the target, and source rows are trained on wi
 the target would make all logits grow.
 
 With `ratio_use="paper"` R has no cap, each row its own, and the dual term is without g, as published. It then has R
-by its mean over the target, for only R z is fixed by the task: R would fall and z grow without end.
+by its mean over the target, for only R z is fixed by the task: R would fall and z grow without end. All of Algorithm
+1 as published is `preset=paper`; `preset=authors` has the settings of the authors' code besides, by which R hardly
+moves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import torch
 from torch import Tensor
@@ -46,10 +48,30 @@ from shiftcal.methods.networks.density_ratio import (
 )
 from shiftcal.methods.shared.label_estimate_fitting import fitted_label_estimate
 
+AS_PUBLISHED: Mapping[str, Any] = {
+    "ratio_network": "separate",
+    "ratio_strength": 1.0,
+    "ratio_bound": 10.0,
+    "ratio_use": "paper",
+    "dual_weight": 1.0,
+}
+"""Options of Algorithm 1."""
+AUTHORS_RATIO: Mapping[str, Any] = {
+    "ratio_optimizer": "sgd",
+    "ratio_learning_rate": 1e-5,
+    "class_regularization": 1e-3,
+}
+"""What the authors' code for VisDA-2017 sets besides."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DistributionallyRobust(Method[RatioNetworkT], Generic[RatioNetworkT]):
     """DRL: logits scaled by a density ratio that is learned together with the task."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": AS_PUBLISHED,
+        "authors": {**AS_PUBLISHED, **AUTHORS_RATIO},
+    }
 
     ratio_strength: float = option(0.3, "multiplies log R in training and prediction; the paper: 1", at_least=0)
     ratio_bound: float = option(100.0, "R stays within 1/bound and bound at strength 1", above=1)

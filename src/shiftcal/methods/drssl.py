@@ -8,7 +8,7 @@ IJCAI 2023, arXiv 2010.05784, section on semi-supervised learning:
     p    = f(weak x)
 
 f is the predictive form of `drl` with the joint ratio, which is trained on weak views of both domains. This is the
-paper's own form: `labelling="confidence"` with `ratio_strength=1`.
+paper's own form: `preset=paper`, and `preset=authors` with the ratio's step size of the authors' code.
 
 By default, as in `drst`, R = 1 in f and no ratio is learned beside the task; a cross-fitted one says which rows have
 shifted. Labels are chosen before each epoch after a short warm-up, by the averaged network on the target as it is,
@@ -33,9 +33,9 @@ would say nothing of which target rows are the more like the source. Views, sett
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +45,7 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.consistency import consistency_loss, pseudo_label_record
 from shiftcal.functional.self_training import fair_thresholds
 from shiftcal.methods.base import TrainingView, Update
+from shiftcal.methods.drl import AS_PUBLISHED
 from shiftcal.methods.networks.classifiers import DomainOutputs, frozen_statistics
 from shiftcal.methods.shared.consistency import ConsistencySettings, accepted_labels, classify_views
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
@@ -56,6 +57,15 @@ from shiftcal.target.evidence import ObservedRows
 class DistributionallyRobustSemiSupervised(ConsistencySettings, TargetAwareLabelling):
     """DRSSL: pseudo-labels from weak views where the robust prediction is sure, for strong views."""
 
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {**AS_PUBLISHED, "labelling": "confidence"},
+        "authors": {
+            **AS_PUBLISHED,
+            "ratio_optimizer": "sgd",
+            "ratio_learning_rate": 3e-3,
+            "labelling": "confidence",
+        },
+    }
     pseudo_labels_join_source: ClassVar[bool] = False
     # At an expected accuracy of .2 hardly a row is as sure as 0.5 by the scaled prediction alone.
     labels_by_threshold: ClassVar[bool] = True

@@ -6,8 +6,9 @@ IJCAI 2023, arXiv 2010.05784, section on unsupervised domain adaptation; class-b
     loss    that of `drl`, with selected target rows and their pseudo-labels y-hat in the source
     y-hat   argmax_c p_c / exp(-k_c), where that is at least 1
 
-The paper's own form is `labelling="confidence"` with `ratio_strength=1` and a `class_regularization` above 0: p is
-the prediction f of `drl`, whose ratio is learned along with the task, and selected rows are source to the ratio too.
+The paper's own form is `preset=paper`: p is the prediction f of `drl` as published, whose ratio is learned along with
+the task, and selected rows are source to the ratio too. `preset=authors` has the step sizes, portions and batches of
+the authors' code for VisDA-2017.
 The default is ours: the task is trained at R = 1, the ratio is cross-fitted (`shiftcal.target.shifted_part`) and says
 which rows are labelled, p is that of `shiftcal.methods.shared.label_model`, and class confusion as in `mcc` has a
 part:
@@ -26,8 +27,9 @@ Selected images are shown in strong views, as those of `cbst` and its kin are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -38,6 +40,7 @@ from shiftcal.data.batches import Batch, PseudoLabels
 from shiftcal.functional.class_confusion import class_confusion_loss
 from shiftcal.functional.self_training import select_class_balanced
 from shiftcal.methods.base import TrainingView, Update
+from shiftcal.methods.drl import AS_PUBLISHED, AUTHORS_RATIO
 from shiftcal.methods.networks.classifiers import classify_jointly
 from shiftcal.methods.shared.rounds import SelfTrainingRounds
 from shiftcal.methods.shared.self_training_network import SelfTrainingNetwork, TargetAwareLabelling
@@ -52,6 +55,18 @@ _CONFUSION_TEMPERATURE = 2.5
 @dataclass(frozen=True, kw_only=True)
 class DistributionallyRobustSelfTraining(SelfTrainingRounds, TargetAwareLabelling):
     """DRST: self-training on the target rows that a robust classifier is surest of, class by class."""
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {**AS_PUBLISHED, "class_regularization": 1e-3, "labelling": "confidence"},
+        "authors": {
+            **AS_PUBLISHED,
+            **AUTHORS_RATIO,
+            "labelling": "confidence",
+            "first_portion": 0.5,
+            "last_portion": 0.5,
+            "pseudo_share": 0.74,
+        },
+    }
 
     ratio_bound: float = option(10.0, "R stays within 1/bound and bound at strength 1", above=1)
     confusion_weight: float = option(
