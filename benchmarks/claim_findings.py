@@ -47,6 +47,18 @@ def reproduced(*names: str) -> Rows:
     return rows
 
 
+def reproduced_with(name: str, methods: Sequence[str]) -> Rows:
+    """Rows of a reproduction on the tasks and seeds that all of these methods have.
+
+    Raises:
+        NotRunError: there is no record of all of them.
+    """
+    rows = shared(reproduced(name), methods)
+    if not rows:
+        raise NotRunError(name)
+    return rows
+
+
 def value(rows: Rows, column: str, **wanted: str) -> float:
     """Mean over tasks of the mean over their other rows, of the rows with the wanted values."""
     own = [row for row in rows if row.get(column) and all(row[name] == text for name, text in wanted.items())]
@@ -77,7 +89,7 @@ def verdict(is_true: bool) -> str:
 def calibration(form: str) -> Finding:
     """Figure 2, of a form of DRL."""
     methods = (form, "source-only", "source-only+temperature", "vada")
-    rows, columns = shared(reproduced("calibration"), methods), ("brier", "ece", "accuracy")
+    rows, columns = reproduced_with("calibration", methods), ("brier", "ece", "accuracy")
     own, *rivals = (value(rows, columns[0], method=method) for method in methods)
     return Finding(verdict(own < min(rivals)), f"Brier / ECE / accuracy: {listed(rows, columns, methods)}")
 
@@ -98,7 +110,7 @@ def caution() -> Finding:
 
 def jointly() -> Finding:
     """DRL against RBA."""
-    rows, columns = shared(reproduced("calibration"), ("drl", "rba")), ("brier", "ece")
+    rows, columns = reproduced_with("calibration", ("drl", "rba")), ("brier", "ece")
     is_true = value(rows, columns[0], method="drl") < value(rows, columns[0], method="rba")
     return Finding(verdict(is_true), f"Brier / ECE: {listed(rows, columns, ('drl', 'rba'))}")
 
@@ -140,9 +152,9 @@ def adaptation() -> Finding:
 
 def published_training() -> Finding:
     """DRST with its ratio in training, as published and by the authors' settings, against CBST."""
-    rows = reproduced("training-curves")
-    last = [row for row in rows if row["epoch"] == max((row["epoch"] for row in rows), key=int)]
     methods = ("drst[preset=paper]", "drst[preset=authors]", "drst[preset=paper;ratio_strength=0]", "cbst")
+    rows = reproduced_with("training-curves", methods)
+    last = [row for row in rows if row["epoch"] == max((row["epoch"] for row in rows), key=int)]
     published, by_authors, _, rival = (value(last, "accuracy", method=method) for method in methods)
     text = f"accuracy / Brier: {listed(last, ('accuracy', 'brier_score'), methods)}"
     return Finding(verdict(max(published, by_authors) > rival), text)

@@ -40,8 +40,8 @@ CLAIMS = (
         "Sec. 3.3",
         "A ratio that is learned with the task serves better than densities that are given beforehand (RBA)",
         found_in.jointly,
-        "In 1,280 dimensions Gaussian densities say little but which domain a row is of. On two Gaussians, of which they "
-        "are the true kind, RBA is ahead of `drl` ([gaussian](../benchmarks/reproduction/gaussian/gaussian.md)).",
+        "In 1,280 dimensions Gaussian densities say little but which domain a row is of. On two Gaussians, of which "
+        "they are the true kind, RBA is ahead ([gaussian](../benchmarks/reproduction/gaussian/gaussian.md)).",
     ),
     Claim(
         "Fig. 2",

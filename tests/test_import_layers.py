@@ -10,6 +10,7 @@ LAYERS = [
     ("core",),
     ("functional", "metrics"),
     ("data", "target"),
+    ("analysis",),
     ("methods",),
     ("calibrators",),
     ("training",),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shiftcal import analysis
     from shiftcal.faces.arrow_scorer import arrow_scorer
     from shiftcal.faces.calibration.calibrator import ShiftCalibrator
     from shiftcal.faces.classifier import AdaptiveClassifier
     from shiftcal.faces.monitoring.monitor import Monitor
-    from shiftcal.runs import analysis
 
 __all__ = ["AdaptiveClassifier", "Monitor", "ShiftCalibrator", "__version__", "analysis", "arrow_scorer"]
 
@@ -28,9 +29,7 @@ def __getattr__(name: str) -> Any:
 
         return ShiftCalibrator
     if name == "analysis":
-        from shiftcal.runs import analysis
-
-        return analysis
+        return import_module("shiftcal.analysis")
     if name == "arrow_scorer":
         from shiftcal.faces.arrow_scorer import arrow_scorer
 

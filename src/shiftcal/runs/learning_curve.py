@@ -10,10 +10,10 @@ from collections.abc import Hashable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from shiftcal.analysis import shift_gap
 from shiftcal.core.processes import is_main_process
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.metrics import METRICS
-from shiftcal.runs.analysis import shift_gap
 from shiftcal.runs.folder import RunFolder
 from shiftcal.training.trainer import Predict
 

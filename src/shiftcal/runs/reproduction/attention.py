@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shiftcal.analysis import attention_coverage, grad_cam
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.methods.networks.lite0_last_blocks import LITE0_LAST_BLOCKS, Lite0LastBlocks
-from shiftcal.runs.analysis import attention_coverage, grad_cam
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.folder import RunFolder

@@ -11,9 +11,9 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from shiftcal.analysis import rank_correlation
 from shiftcal.data.catalog.generated import GAUSSIANS, label_probability
 from shiftcal.data.inputs import ArrayInputs
-from shiftcal.runs.analysis import rank_correlation
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.reporting.figures.drawing import new_figure, plain, shown

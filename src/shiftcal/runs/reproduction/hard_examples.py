@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from matplotlib.figure import Figure
 
-from shiftcal.runs.analysis import accuracy_by_ratio
+from shiftcal.analysis import accuracy_by_ratio
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.predictions import load_predictions

@@ -15,9 +15,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from shiftcal.analysis import calibration_by_score, rank_correlation
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.data.catalog.human_votes import read_votes
-from shiftcal.runs.analysis import calibration_by_score, rank_correlation
 from shiftcal.runs.comparison import ComparisonPlan, parse_contenders
 from shiftcal.runs.comparison.plan import Folders
 from shiftcal.runs.predictions import Predictions, load_predictions

@@ -1,6 +1,6 @@
 """What the paper looks at beside accuracy: functions of arrays, for the predictions of any run.
 
-As `shiftcal.analysis`. Labels and human votes are for evaluation only.
+Labels and human votes are for evaluation only.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ import torch
 from torch import nn
 
 import shiftcal
-from shiftcal.core.errors import InvalidInputError
-from shiftcal.runs.analysis import (
+from shiftcal.analysis import (
     accuracy_by_ratio,
     attention_coverage,
     calibration_by_score,
@@ -13,6 +12,7 @@ from shiftcal.runs.analysis import (
     rank_correlation,
     shift_gap,
 )
+from shiftcal.core.errors import InvalidInputError
 
 
 def test_calibration_within_bins_by_hand() -> None:
