@@ -42,7 +42,8 @@ def test_a_preset_stands_for_options_and_those_beside_it_count_more() -> None:
     assert build(WithPresets, {"preset": "paper"}, owner="tests") == WithPresets(rate=0.01, kind="sgd")
     assert build(WithPresets, {"rate": 0.2, "preset": "paper"}, owner="tests") == WithPresets(rate=0.2, kind="sgd")
     assert "preset" in option_names(WithPresets)
-    assert describe(WithPresets)[-1] == ("preset=paper", "options that go together", "none", "rate=0.01, kind=sgd")
+    words = "options that go together. paper: rate=0.01, kind=sgd"
+    assert describe(WithPresets)[-1] == ("preset", "paper", "None", words)
     with pytest.raises(UnknownNameError, match=r"unknown preset of tests 'papper'. Did you mean 'paper'\?"):
         build(WithPresets, {"preset": "papper"}, owner="tests")
     with pytest.raises(UnknownNameError, match="unknown option of tests 'preset'"):

@@ -74,10 +74,15 @@ def describe(cls: type) -> list[tuple[str, str, str, str]]:
         (name, _type_words(hints[name]), repr(field.default), field.metadata["doc"])
         for name, field in _option_fields(cls).items()
     ]
-    for name, values in _presets(cls).items():
-        stands_for = ", ".join(f"{key}={value}" for key, value in values.items())
-        rows.append((f"{_PRESET}={name}", "options that go together", "none", stands_for))
+    presets = _presets(cls)
+    if presets:
+        doc = "; ".join(f"{name}: {_listed(values)}" for name, values in presets.items())
+        rows.append((_PRESET, " or ".join(presets), "None", f"options that go together. {doc}"))
     return rows
+
+
+def _listed(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
 def _presets(cls: Any) -> Mapping[str, Mapping[str, Any]]:
