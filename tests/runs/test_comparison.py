@@ -331,3 +331,15 @@ class TestTables:
         write_tables(tmp_path, cells, report=tmp_path / "elsewhere.html")
         assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "table.md", "elsewhere.html"}
         assert len(results(tmp_path)) == 16
+
+
+def test_a_contender_may_have_a_network_of_its_own() -> None:
+    """Which is no option of the method: the same method with two backbones stands in one comparison."""
+    own, other = parse_contenders("drl[backbone=small-cnn;freeze_backbone=true;image_size=24;ratio_strength=0.5],drl")
+    of_own, of_other = (plan(backbone="mlp").config(Task("a.npz", "b.npz"), each, 1) for each in (own, other))
+    assert (of_own.backbone, of_own.freeze_backbone, of_own.image_size) == ("small-cnn", True, 24)
+    assert of_own.method_options == {"ratio_strength": 0.5}
+    assert (of_other.backbone, of_other.freeze_backbone, of_other.image_size) == ("mlp", False, None)
+    (wrong,) = parse_contenders("drl[freeze_backbone=often]")
+    with pytest.raises(InvalidInputError, match="a comparison: 'freeze_backbone' must be true or false"):
+        plan().config(Task("a.npz", "b.npz"), wrong, 1)

@@ -104,13 +104,21 @@ class RunConfig:
         """
         owners = self._owners()
         changed: dict[str, Any] = {owner.field: dict(getattr(self, owner.field)) for owner in owners.values()}
-        for setting in settings:
-            key, separator, text = setting.partition("=")
-            if not separator:
-                raise InvalidInputError(f"expected --set key=value, got {shown(setting)}")
+        for key, text in map(_key_and_value, settings):
             prefix, _, name = key.rpartition(".")
             changed[_owner_of(name, prefix, owners).field][name] = _parsed(text)
         return replace(self, **changed)
+
+    def with_keys(self, settings: Sequence[str]) -> RunConfig:
+        """With `key=value` for keys of a run itself.
+
+        Raises:
+            InvalidInputError: a setting without a value, or with one of another type.
+        """
+        values = {key: _parsed(text) for key, text in map(_key_and_value, settings)}
+        for key, value in values.items():
+            _check_type(key, value, "a comparison")
+        return replace(self, **values)
 
     def _owners(self) -> dict[str, _Owner]:
         """Who has options, by the word that may stand before a key."""
@@ -148,11 +156,15 @@ def config_from(content: Any, where: str) -> RunConfig:
     for key, value in content.items():
         if key not in known:
             raise UnknownNameError(f"key of a run configuration ({where})", key, known)
-        accepted, words = _VALUE_TYPES[key]
-        # Not isinstance: true and false are no numbers here.
-        if type(value) not in accepted:
-            raise InvalidInputError(f"{where}: {key!r} must be {words}. Got {shown(value)} instead.")
+        _check_type(key, value, where)
     return RunConfig(**content)
+
+
+def _check_type(key: str, value: Any, where: str) -> None:
+    accepted, words = _VALUE_TYPES[key]
+    # Not isinstance: true and false are no numbers here.
+    if type(value) not in accepted:
+        raise InvalidInputError(f"{where}: {key!r} must be {words}. Got {shown(value)} instead.")
 
 
 class _Owner(NamedTuple):
@@ -177,6 +189,13 @@ def _owner_of(name: str, prefix: str, owners: Mapping[str, _Owner]) -> _Owner:
         written = " or ".join(f"{word}.{name}=..." for word in having)
         raise InvalidInputError(f"{found} each have an option {name!r}; write {written}")
     return owners[having[0]]
+
+
+def _key_and_value(setting: str) -> tuple[str, str]:
+    key, separator, text = setting.partition("=")
+    if not separator:
+        raise InvalidInputError(f"expected --set key=value, got {shown(setting)}")
+    return key, text
 
 
 def _parsed(text: str) -> Any:

@@ -33,14 +33,15 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
         "--methods",
         required=True,
         metavar="M,..",
-        help="METHOD[key=value;..]+CALIBRATOR[key=value;..], or less of it",
+        help="METHOD[key=value;..]+CALIBRATOR[key=value;..], or less of it; keys are options, and backbone, "
+        "freeze_backbone, image_size",
     )
     parser.add_argument("--seeds", type=positive, default=3, help="runs of each method on each task")
     declare_first_seed(parser, "go on where earlier seeds were run in another folder")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder; what is finished there is kept"
     )
-    declare_backbone(parser, "the same for every method; see `shiftcal list backbones`")
+    declare_backbone(parser, "of every method without one of its own; see `shiftcal list backbones`")
     parser.add_argument("--image-size", type=positive, help="side that images are brought to")
     declare_table_columns(parser, of_source=True)
     declare_engine(parser, "trains")

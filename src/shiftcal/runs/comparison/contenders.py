@@ -9,6 +9,8 @@ from shiftcal.calibrators import calibrator_class
 from shiftcal.core.errors import InvalidInputError
 from shiftcal.training.compositions import COMPOSITIONS, resolved_names
 
+NETWORK_KEYS = ("backbone", "freeze_backbone", "image_size")
+"""What a contender may have other than the rest of a comparison, beside options."""
 _NAME_AND_SETTINGS = r"([^\[\]+]+)(?:\[([^\[\]]*)\])?"
 
 
@@ -19,13 +21,23 @@ class Contender:
     method: str
     calibrator: str | None = None
     settings: tuple[str, ...] = ()
-    """Of the method or of training."""
+    """Of the method, of training or of the network (`NETWORK_KEYS`)."""
     calibrator_settings: tuple[str, ...] = ()
 
     @property
     def trained(self) -> Contender:
         """The contender without its calibrator: what is trained."""
         return replace(self, calibrator=None, calibrator_settings=())
+
+    @property
+    def of_network(self) -> tuple[str, ...]:
+        """Those of its settings that say which network learns, and on pictures of which size."""
+        return tuple(setting for setting in self.settings if setting.partition("=")[0] in NETWORK_KEYS)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Its other settings."""
+        return tuple(setting for setting in self.settings if setting not in self.of_network)
 
     @property
     def name(self) -> str:

@@ -57,8 +57,9 @@ class ComparisonPlan:
             columns=self.table.columns,
             fallback=False,  # methods are compared as they are
         )
+        own = plain.with_keys(contender.of_network)
         # Without the calibrator first: one model is trained for all calibrators, so only what follows is their own.
-        trained = plain.with_settings([*self.settings, *contender.settings, f"random_state={seed}"])
+        trained = own.with_settings([*self.settings, *contender.options, f"random_state={seed}"])
         calibrated = replace(trained, calibrator=contender.calibrator)
         return calibrated.with_settings([f"calibrator.{setting}" for setting in contender.calibrator_settings])
 

@@ -74,10 +74,10 @@ def visda_plan(contenders: tuple[Contender, ...], num_seeds: int = 3) -> Compari
 
 def draw_bins(means: Mapping[str, Sequence[float]], ticks: Sequence[str], x_label: str, y_label: str) -> Figure:
     """A line for each method through its means in each bin."""
-    figure = new_figure(5.2, 3.2)
+    figure = new_figure(5.2, 2.4 + 0.2 * len(means))
     axes = new_axes(figure, x_label, y_label)
     for (method, values), (colour, line) in zip(means.items(), run_styles(len(means)), strict=True):
-        axes.plot(range(len(values)), values, color=colour, linestyle=line, marker="o", label=shown(method))
+        axes.plot(range(len(values)), values, color=colour, linestyle=line, marker="o", label=shown(method, 48))
     axes.set_xticks(range(len(ticks)), ticks)
     axes.legend()
     return figure
