@@ -17,8 +17,8 @@ from benchmarks.frame import Benchmark, run
 
 # Name and module: only the module of the one that is asked for is imported.
 OWN = (
-    *("adapted_mixtures", "fallback_check", "mixtures", "new_classes", "other_shifts", "peer_check"),
-    *("ratio_meaning", "shift_calibrator", "tables"),
+    *("adapted_mixtures", "fallback_check", "large_files", "mixtures", "new_classes", "other_shifts"),
+    *("peer_check", "ratio_meaning", "shift_calibrator", "streaming_metrics", "tables"),
 )
 OF_RUNS = ("oracle_temperature", "precision_at_coverage", "prediction_sets", "pseudo_label_rounds")
 MODULES = {
@@ -26,9 +26,12 @@ MODULES = {
     **dict.fromkeys(OF_RUNS, "of_runs"),
     **dict.fromkeys(("false_alarms", "estimate_drops"), "monitoring.false_alarms"),
     "few_labels": "monitoring.few_labels",
+    "monitor_speed": "monitoring.speed",
     "simulated_streams": "monitoring.simulated",
     "streams": "monitoring.streams",
     "frozen_backbones": "backbones.frozen",
+    "loader": "backbones.loader",
+    "witnesses": "accuracy_estimates.witnesses",
 }
 
 

@@ -27,7 +27,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,9 +36,11 @@ import numpy as np
 import torch
 
 from shiftcal import AdaptiveClassifier
+from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.progress import progress_bar
 from shiftcal.faces.cli import main as shiftcal
 from shiftcal.runs.reporting import page
+from shiftcal.runs.reproduction.record import made_with
 
 RECORD = Path(__file__).parent / "crashes" / "results.csv"
 # What changes something on the disk, of what Python tells of itself; `os.fsync` is watched apart.
@@ -322,14 +324,12 @@ def record(outcomes: Sequence[Outcome]) -> None:
     """Write the outcomes, which replace older ones of the same kind."""
     rows: dict[str, Mapping[str, Any]] = {}
     if RECORD.exists():
-        with RECORD.open(newline="") as stream:
-            rows = {row["scenario"]: row for row in csv.DictReader(stream)}
-    rows |= {outcome.scenario: asdict(outcome) for outcome in outcomes}
+        rows = {row["scenario"]: row for row in csv.DictReader(RECORD.read_text(encoding="utf-8").splitlines())}
+    commit = str(made_with(RECORD.name)["commit"])
+    rows |= {outcome.scenario: {**asdict(outcome), "commit": commit} for outcome in outcomes}
     RECORD.parent.mkdir(exist_ok=True)
-    with RECORD.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, asdict(outcomes[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows.values())
+    names = [field.name for field in fields(Outcome)] + ["commit"]
+    write_csv(RECORD, names, ([row.get(name, "") for name in names] for row in rows.values()))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,8 @@ def written(rows: list[Row], metrics: Mapping[str, str]) -> str:
 def crash_table(rows: list[Row]) -> str:
     """One line per way to fail: how often, and what became of it."""
     lines = ["| | times | resumed | identical | nothing left over |", "|---|---|---|---|---|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row.values())} |" for row in rows)])
+    names = ("scenario", "failures", "resumed", "identical", "nothing_left_over")
+    return "\n".join([*lines, *(f"| {' | '.join(row[name] for name in names)} |" for row in rows)])
 
 
 def time_table(measurements: Iterable[Mapping[str, Any]]) -> str:

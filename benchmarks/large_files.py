@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.frame import Benchmark, Job
 
 SIZES = (1_000_000, 10_000_000)
 CHUNK = 500_000
@@ -35,22 +39,26 @@ def write_target(path: Path, num_rows: int) -> None:
             part.to_csv(stream, index=False, header=start == 0)
 
 
-def main() -> None:
-    """Print one line for each size."""
+def measure(num_rows: int) -> Iterator[dict[str, float]]:
+    """Processor time of the command, and the most memory that it had."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         predictions(5_000, 1.0).to_csv(folder / "source.csv", index=False)
-        print("rows        processor seconds   peak memory, MB")
-        for size in SIZES:
-            write_target(folder / "target.csv", size)
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            files = ["--source", "source.csv", "--target", "target.csv", "--out", "out.csv"]
-            command = [sys.executable, "-m", "shiftcal", "calibrate", *files]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            print(f"{size:<12,}{seconds:<20.0f}{after.ru_maxrss / 1024:.0f}", flush=True)
+        write_target(folder / "target.csv", num_rows)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        files = ["--source", "source.csv", "--target", "target.csv", "--out", "out.csv"]
+        command = [sys.executable, "-m", "shiftcal", "calibrate", *files]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    # Of all that this process ever started: sizes grow, so it is that of this one.
+    yield {"cpu_seconds": seconds, "peak_mb": after.ru_maxrss / 1024}
 
 
-if __name__ == "__main__":
-    main()
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """One for each size."""
+    for size in SIZES:
+        yield Job({"rows": size}, partial(measure, size))
+
+
+BENCHMARKS = {"large_files": Benchmark(jobs)}

@@ -1,24 +1,25 @@
 """What every estimator says of the episodes that `tasks.py` wrote: the data that the combined estimate is fitted to.
 
-    python benchmarks/accuracy_estimates/witnesses.py EVIDENCE --out benchmarks/accuracy_estimates/witnesses.csv
+    python -m benchmarks witnesses --evidence FOLDER --out FILE.csv
 
-Of the made tables a third is taken, by a hash of the name. What is finished is kept: the same command goes on.
-`--part k/n` does every n-th episode from k on, for n processes that write to files of their own.
+Of the made tables a third is taken, by a hash of the name. `--part k/n` does every n-th episode from k on, for n
+processes that write to files of their own.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 import zlib
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
+from benchmarks.frame import Benchmark, Job
 
 from shiftcal.calibrators.base import CalibrationData
 from shiftcal.methods.base import Outputs
@@ -30,7 +31,7 @@ RIVALS = ("mean-confidence", "difference-of-confidences", "importance-weighted-a
 DESCRIPTION = ("kind", "group", "task", "model", "shift")
 
 
-def row_of(path: Path) -> dict[str, Any]:
+def measure(path: Path) -> Iterator[dict[str, Any]]:
     """All that is recorded of an episode."""
     with np.load(path, allow_pickle=False) as arrays:
         episode = dict(arrays)
@@ -41,9 +42,10 @@ def row_of(path: Path) -> dict[str, Any]:
     data = CalibrationData(held_out, labels, target, num_classes=held_out.logits.shape[1])
     evidence = data.evidence()
     assert evidence is not None
+    # Rare classes may be absent from a fold of a second model.
+    warnings.filterwarnings("ignore", message="The least populated class")
     right = episode["target_logits"].argmax(axis=1) == episode["target_labels"]
-    return {
-        "file": path.name,
+    yield {
         **{name: str(episode[name]) for name in DESCRIPTION},
         "num_held_out": len(labels),
         "num_target": len(right),
@@ -67,30 +69,17 @@ def is_taken(path: Path) -> bool:
     return not made or zlib.crc32(path.name.encode()) % 3 == 0
 
 
-def main() -> None:
-    """Record all episodes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("evidence", type=Path, help="folder that tasks.py wrote")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--part", default="0/1")
-    arguments = parser.parse_args()
+def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
+    """One for each episode."""
     first, step = map(int, arguments.part.split("/"))
-    done: set[str] = set()
-    if arguments.out.exists():
-        with arguments.out.open() as stream:
-            done = {row["file"] for row in csv.DictReader(stream)}
-    paths = [path for path in sorted(arguments.evidence.glob("*.npz")) if is_taken(path)][first::step]
-    # Rare classes may be absent from a fold of a second model.
-    warnings.filterwarnings("ignore", message="The least populated class")
-    for path in tqdm([path for path in paths if path.name not in done], desc="episodes", unit="episode"):
-        row = row_of(path)
-        is_new = not arguments.out.exists()
-        with arguments.out.open("a", newline="") as stream:
-            writer = csv.DictWriter(stream, list(row))
-            if is_new:
-                writer.writeheader()
-            writer.writerow(row)
+    for path in [path for path in sorted(arguments.evidence.glob("*.npz")) if is_taken(path)][first::step]:
+        yield Job({"file": path.name}, partial(measure, path))
 
 
-if __name__ == "__main__":
-    main()
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Which episodes."""
+    parser.add_argument("--evidence", type=Path, required=True, help="folder that tasks.py wrote")
+    parser.add_argument("--part", default="0/1")
+
+
+BENCHMARKS = {"witnesses": Benchmark(jobs, declare=declare)}

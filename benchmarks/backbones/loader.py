@@ -1,7 +1,5 @@
 """The loader against the network: pictures decoded, and pictures that networks take, in a second of one core.
 
-    SHIFTCAL_DATA=... .venv/bin/python benchmarks/backbones/loader.py --out benchmarks/backbones/loader.csv
-
 Pictures of Office-31 (amazon), as they are (128 pixels, 3.5 KB) and written again at 500 pixels (about the size of
 those of ImageNet and VisDA), from a folder, a tar file and a parquet file with row groups of 100, in random order as
 training asks for them. CPU seconds of all threads are counted: other work on the machine does not lengthen
@@ -11,18 +9,19 @@ them, and more cores divide them. The last rows are what networks take of the sa
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
 import torch
+from benchmarks.frame import Benchmark, Job
 from PIL import Image
 from pyarrow import parquet
 from torch import Tensor
@@ -37,6 +36,13 @@ COUNT, BATCH = 512, 32
 SIZES = ((128, 32), (128, 128), (500, 224))
 NETWORKS = (("small-cnn", 32), ("efficientnet-lite0:pretrained", 128), ("efficientnet-lite0:pretrained", 224))
 TRAINED = ("small-cnn",)
+
+
+class Rate(NamedTuple):
+    """How many pictures in a second of one core."""
+
+    what: str
+    per_cpu_second: float
 
 
 def per_cpu_second(work: Callable[[], int]) -> float:
@@ -69,26 +75,23 @@ def write_pictures(folder: Path, side: int) -> dict[str, str]:
     return {"folder": str(folder / "files"), "tar": str(folder / "all.tar"), "parquet": str(folder / "all.parquet")}
 
 
-def decoding_rates(folder: Path, stored: int, size: int) -> list[dict[str, Any]]:
-    """A row for each way of storing."""
+def decoding_rates(stored: int, size: int) -> Iterator[Rate]:
+    """One for each way of storing."""
     order = np.random.default_rng(0).permutation(COUNT).astype(np.int64)
-    rows = []
-    for name, spec in write_pictures(folder, stored).items():
-        inputs = load_domain(spec, image_format=ImageFormat(size, 3)).inputs
+    with tempfile.TemporaryDirectory() as folder:
+        for name, spec in write_pictures(Path(folder), stored).items():
+            inputs = load_domain(spec, image_format=ImageFormat(size, 3)).inputs
 
-        def decode(inputs: Any = inputs) -> int:
-            for start in range(0, COUNT, BATCH):
-                inputs.fetch(order[start : start + BATCH])
-            return COUNT
+            def decode(inputs: Any = inputs) -> int:
+                for start in range(0, COUNT, BATCH):
+                    inputs.fetch(order[start : start + BATCH])
+                return COUNT
 
-        rows.append(
-            {"what": f"decoded, {name}", "stored": stored, "size": size, "per_cpu_second": per_cpu_second(decode)}
-        )
-    return rows
+            yield Rate(f"decoded, {name}", per_cpu_second(decode))
 
 
-def network_rate(name: str, size: int) -> list[dict[str, Any]]:
-    """Pictures that a network takes forward, and in training."""
+def network_rates(name: str, size: int) -> Iterator[Rate]:
+    """Of pictures that a network takes forward, and in training."""
     statistics = InputStatistics(torch.zeros(3), torch.ones(3))
     backbone = build_backbone(name, (3, size, size), statistics).eval()
     backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -108,30 +111,25 @@ def network_rate(name: str, size: int) -> list[dict[str, Any]]:
         return repeats * BATCH
 
     works = {"forward": forward, **({"forward and backward": training} if name in TRAINED else {})}
-    return [
-        {"what": f"{name}, {what}", "stored": "", "size": size, "per_cpu_second": per_cpu_second(work)}
-        for what, work in works.items()
-    ]
+    for what, work in works.items():
+        yield Rate(f"{name}, {what}", per_cpu_second(work))
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
-    rows = []
+def measured(rates: Callable[[], Iterator[Rate]]) -> Iterator[dict[str, str | float]]:
+    """As rows."""
+    for rate in rates():
+        yield rate._asdict()
+
+
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """Pictures of each size, then each network."""
+    torch.set_num_threads(1)
     for stored, size in SIZES:
-        with tempfile.TemporaryDirectory() as folder:
-            rows += decoding_rates(Path(folder), stored, size)
+        key = {"stored": stored, "size": size, "network": ""}
+        yield Job(key, partial(measured, partial(decoding_rates, stored, size)))
     for name, size in NETWORKS:
-        rows += network_rate(name, size)
-    with arguments.out.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({**row, "per_cpu_second": round(row["per_cpu_second"], 1)} for row in rows)
-    for row in rows:
-        print(row)
+        key = {"stored": "", "size": size, "network": name}
+        yield Job(key, partial(measured, partial(network_rates, name, size)))
 
 
-if __name__ == "__main__":
-    main()
+BENCHMARKS = {"loader": Benchmark(jobs)}

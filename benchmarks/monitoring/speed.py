@@ -1,15 +1,16 @@
-"""Seconds for a batch of 100,000 rows of 50 columns (40 numbers, 10 categories), against a reference of as many.
-
-python benchmarks/monitoring/speed.py > benchmarks/monitoring/speed.txt
-"""
+"""Seconds for a batch of 100,000 rows of 50 columns (40 numbers, 10 categories), against a reference of as many."""
 
 from __future__ import annotations
 
+import argparse
 import resource
 import time
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+import torch
+from benchmarks.frame import Benchmark, Job
 
 from shiftcal.faces.monitoring.monitor import Monitor
 from shiftcal.faces.monitoring.table_roles import table_roles
@@ -26,24 +27,30 @@ def table(seed: int) -> pd.DataFrame:
     return pd.DataFrame({**numbers, **categories, "score": score, "label": rng.random(ROWS) < score})
 
 
-def main() -> None:
-    """Print seconds and memory."""
+def measure() -> Iterator[dict[str, float]]:
+    """Processor time on one thread, and memory."""
+    torch.set_num_threads(1)
     reference, batch = table(0), table(1)
     columns = [name for name in reference.columns if name not in ("score", "label")]
-    start = time.perf_counter(), time.process_time()
+    started = time.process_time()
     monitor = Monitor(
         table_roles(reference, probabilities=["score"], label="label").model,
         reference,
         reference["label"],
         columns=columns,
     )
-    ready = time.perf_counter(), time.process_time()
+    ready = time.process_time()
     monitor.update(batch)
-    end = time.perf_counter(), time.process_time()
-    print(f"reference: {ready[0] - start[0]:.1f} s ({ready[1] - start[1]:.1f} s of processor time)")
-    print(f"batch: {end[0] - ready[0]:.1f} s ({end[1] - ready[1]:.1f} s of processor time)")
-    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    yield {
+        "reference_cpu_seconds": ready - started,
+        "batch_cpu_seconds": time.process_time() - ready,
+        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
 
 
-if __name__ == "__main__":
-    main()
+def jobs(_: argparse.Namespace) -> Iterator[Job]:
+    """The one."""
+    yield Job({"rows": ROWS, "columns": NUMBERS + CATEGORIES}, measure)
+
+
+BENCHMARKS = {"monitor_speed": Benchmark(jobs)}

@@ -5,10 +5,7 @@ By `benchmarks.backbones.loader`, which needs the pictures of Office-31; seconds
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-from benchmarks.backbones.loader import NETWORKS, SIZES, decoding_rates, network_rate
+from benchmarks.backbones.loader import NETWORKS, SIZES, decoding_rates, network_rates
 from benchmarks.performance.measuring import Measurement
 
 
@@ -18,17 +15,15 @@ def measure(quick: bool) -> list[Measurement]:
     for (stored, size), (name, network_size) in list(zip(SIZES, NETWORKS, strict=True))[: 1 if quick else None]:
         assert size == network_size
         # The slowest thing that the network does with a picture: training, where it is trained at all.
-        network = min(network_rate(name, size), key=lambda row: float(row["per_cpu_second"]))
-        with tempfile.TemporaryDirectory() as folder:
-            rates = decoding_rates(Path(folder), stored, size)
+        network = min(network_rates(name, size), key=lambda rate: rate.per_cpu_second)
         lines += [
             Measurement(
-                str(row["what"]),
+                rate.what,
                 f"a picture of {stored} pixels, brought to {size}",
-                1 / float(row["per_cpu_second"]),
-                str(network["what"]),
-                1 / float(network["per_cpu_second"]),
+                1 / rate.per_cpu_second,
+                network.what,
+                1 / network.per_cpu_second,
             )
-            for row in rates
+            for rate in decoding_rates(stored, size)
         ]
     return lines
