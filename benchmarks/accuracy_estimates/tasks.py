@@ -6,7 +6,8 @@
     SHIFTCAL_DATA=... python -m benchmarks.accuracy_estimates.tasks --packages FOLDER --out EVIDENCE
 
 ... into one folder; in it also unpack `additional_resources/hutto_ICWSM_2014.tar.gz` of vaderSentiment. What the
-classifiers say is written to the folder EVIDENCE, one file for each data set, from which `python -m benchmarks witnesses` goes on.
+classifiers say is written to the folder EVIDENCE, one file for each data set, from which the benchmark `witnesses`
+goes on.
 
 Of each source a part trains the classifiers, a part is held out, and a third part, which nobody looks at, makes
 targets with a known shift: none, other class frequencies, absent classes, a tilt along a column, noise, a unit error.
