@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import torch
 
 from shiftcal.functional.predictive import robust_probabilities
+from shiftcal.runs.comparison import parse_contenders
 
 RECORDS = Path(__file__).parent
 HOLDS, FAILS, UNTESTABLE, NOT_RUN = "holds here", "does not hold here", "can't be tested here", "not run yet"
@@ -116,31 +118,53 @@ def jointly() -> Finding:
 
 
 def human_agreement() -> Finding:
-    """Table 2."""
+    """Table 2, with each backbone."""
     rows = reproduced("human-agreement-ece")
-    methods = ("drl", "source-only", "source-only+temperature")
     lows = sorted({row["low"] for row in rows}, key=float)
-    errors = {method: [value(rows, "ece", method=method, low=low) for low in lows] for method in methods}
-    rivals = [min(pair) for pair in zip(*(errors[method] for method in methods[1:]), strict=True)]
-    ahead = sum(own < rival for own, rival in zip(errors["drl"], rivals, strict=True))
-    text = "; ".join(f"{method} {' '.join(f'{number:.3f}' for number in own)}" for method, own in errors.items())
-    return Finding(
-        verdict(ahead == len(lows)), f"ECE by bin from {float(lows[0]):g} on: {text}; ahead in {ahead} of {len(lows)}"
-    )
+    ahead, texts = 0, []
+    for backbone, own_rows in by_backbone(rows).items():
+        errors = {
+            method: [value(own_rows, "ece", method=method, low=low) for low in lows]
+            for method in ("drl", "source-only", "source-only+temperature")
+        }
+        own, *rivals = errors.values()
+        ahead += sum(number < min(others) for number, *others in zip(own, *rivals, strict=True))
+        listed_errors = "; ".join(
+            f"{method} {' '.join(f'{number:.3f}' for number in numbers)}" for method, numbers in errors.items()
+        )
+        texts.append(f"{backbone}: {listed_errors}")
+    of_all = len(lows) * len(texts)
+    text = f"ECE by bin from {float(lows[0]):g} on, {'. '.join(texts)}. Ahead in {ahead} of {of_all}"
+    return Finding(verdict(ahead == of_all), text)
 
 
 def ratio_and_humans() -> Finding:
-    """Figure 4."""
-    rows = [row for row in reproduced("ratio-vs-human") if row["method"] == "drl"]
-    above = sum(float(row["low"]) > 0 for row in rows)
-    below = sum(float(row["high"]) < 0 for row in rows)
-    found = mean(float(row["correlation"]) for row in rows)
-    confidence = mean(float(row["of_confidence"]) for row in rows)
-    text = (
-        f"rank correlation {found:+.3f} in the mean over {len(rows)} runs, {above} with an interval above 0, {below} "
-        f"below; of the confidence {confidence:+.3f}"
-    )
-    return Finding(verdict(above > len(rows) / 2), text)
+    """Figure 4, with each backbone."""
+    rows, texts = reproduced("ratio-vs-human"), []
+    for backbone, own_rows in by_backbone(rows).items():
+        own = [row for row in own_rows if row["method"] == "drl"]
+        found, confidence = (mean(float(row[column]) for row in own) for column in ("correlation", "of_confidence"))
+        texts.append(
+            f"{backbone}: rank correlation {found:+.3f} in the mean over {len(own)} runs, {_above(own)} with an "
+            f"interval above 0; of the confidence {confidence:+.3f}"
+        )
+    of_drl = [row for row in rows if row["method"].startswith("drl")]
+    return Finding(verdict(_above(of_drl) > len(of_drl) / 2), ". ".join(texts))
+
+
+def _above(rows: Rows) -> int:
+    return sum(float(row["low"]) > 0 for row in rows)
+
+
+def by_backbone(rows: Rows) -> dict[str, Rows]:
+    """Rows by the backbone that their contender has of its own, without it in the name of the method."""
+    found: dict[str, Rows] = {}
+    for row in rows:
+        (contender,) = parse_contenders(row["method"])
+        own = next((text.partition("=")[2] for text in contender.of_network if text.startswith("backbone=")), None)
+        method = replace(contender, settings=contender.options).name
+        found.setdefault(own or "small network", []).append({**row, "method": method})
+    return found
 
 
 def adaptation() -> Finding:
