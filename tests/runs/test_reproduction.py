@@ -38,6 +38,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     pictures = np.full((60, 16, 16, 3), 255, dtype=np.uint8)
     pictures[:, 4:12, 4:12] = random.integers(0, 200, (60, 8, 8, 3))
     np.savez(tmp_path / "pictures.npz", x=pictures, y=labels[:60])
+    np.savez(tmp_path / "darker.npz", x=np.where(pictures == 255, pictures, pictures // 3), y=labels[:60])
     np.savez(tmp_path / "cifar10h.npz", counts=random.integers(1, 9, (150, 10)))
     monkeypatch.setenv("SHIFTCAL_DATA", str(tmp_path))
     return f"{tmp_path / 'a.npz'}->{tmp_path / 'b.npz'}"
@@ -86,6 +87,41 @@ def test_first_steps_of_each_on_a_stand_in(
     assert page.with_suffix(".svg").is_file()
     assert (tmp_path / f"out/{name}-pictures.svg").is_file() == find_reproduction(name).shows_pictures
     assert "nan" not in page.read_text(encoding="utf-8")
+
+
+# Those whose plan at the paper's scale is another than that of two cores.
+AT_SCALE = [name for name, found in REPRODUCTIONS.items() if found.plan("paper") != found.plan("cpu")]
+TINY = ("epochs=1", "epoch_steps=2", "batch_size=8", "num_workers=0", "validation_fraction=0.4")
+
+
+@pytest.mark.parametrize("name", AT_SCALE)
+def test_first_steps_at_the_scale_of_the_paper(
+    name: str,
+    stand_in: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    estimate_quickly: Callable[[pytest.MonkeyPatch], None],
+) -> None:
+    """The plan as it is, but for data, for weights that would have to be fetched and for all that is large in it."""
+    if name != "ratio-vs-human":  # which needs a ratio
+        estimate_quickly(monkeypatch)
+    found = find_reproduction(name)
+    plan = found.plan("paper")
+    pictures, darker = (Path(stand_in.split("->")[0]).with_name(f"{name}.npz") for name in ("pictures", "darker"))
+    few_labels = ("label_budget=30",) if any("label_budget" in setting for setting in plan.settings) else ()
+    tiny = replace(
+        plan,
+        tasks=tuple(parse_tasks(f"{pictures}->{darker}")),
+        contenders=(plan.contenders[0], plan.contenders[-1]),
+        num_seeds=1,
+        backbone="small-cnn",
+        image_size=16,
+        settings=(*plan.settings, *TINY, *few_labels),
+    )
+    monkeypatch.setattr(type(found), "plan", lambda *_: tiny)
+    page = reproduce(found, "paper", tmp_path / "out")
+    assert f"shiftcal reproduce {name} --scale paper --seeds 1" in page.read_text(encoding="utf-8")
+    assert len(page.with_suffix(".csv").read_text(encoding="utf-8").splitlines()) > 1
 
 
 @pytest.mark.usefixtures("quick_estimate")
