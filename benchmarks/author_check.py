@@ -475,15 +475,18 @@ READ = """What was read in their code beside ours:
   and holds one side of it fixed; ours does neither, balances classes and has one step of the backbone, theirs four.
 - muda: the three losses, their order, K and the norm agree. Their weight is 1, ours 0.1; their networks have batch
   normalisation, ours normalises each row of features; their third gradient of cross-entropy is taken before the
-  second step, ours after it.
+  second step, ours after it. They start from a network trained on the source, which has no place in this budget:
+  their rows here, below source-only, are not what their code can do.
 - cbst: thresholds (of the rounded-down portion; ours rounds) and rows above them agree. CBST's own code (yzou2/CBST
   at 24439a5) is a script of MXNet and Python 2 for pictures, and can't be called; its thresholds are those of CRST.
-- crst: the losses agree. Their weight of mrkld stands in the data set and again in the loss: 0.1 acts as 0.01. With
+- crst: cross-entropy and regularisers agree. Their weight of mrkld stands in the data set and again in the loss: 0.1
+  acts as 0.01, on the mean over selected rows; ours is on the mean over all rows, of which half are selected. With
   lrent they take rows where sum_c (p_c / exp(-k_c))^(1/weight) is above 1, ours where the largest term is at least 1.
 - cbst-avh: no code of its authors was found, so nothing is run or compared line by line.
 - brer: loss, noise, thresholds and selection agree. Theirs draws anew in prediction, ours has fixed draws.
-- cpga: centres, weights of rows, early-learning loss and neighbourhood entropy agree in form. Theirs has no source in
-  adaptation, a fixed classifier, prototypes from a generator, a projection, and neighbours among all target rows."""
+- cpga: its generator has 100 steps here, and its networks the width of ours. Centres, weights of rows,
+  early-learning loss and neighbourhood entropy agree in form. Theirs has no source in adaptation, a fixed classifier,
+  prototypes from a generator, a projection, and neighbours among all target rows."""
 
 
 def table(records: Rows) -> str:
