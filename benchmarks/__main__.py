@@ -17,8 +17,8 @@ from benchmarks.frame import Benchmark, run
 
 # Name and module: only the module of the one that is asked for is imported.
 OWN = (
-    *("adapted_mixtures", "fallback_check", "large_files", "mixtures", "new_classes", "other_shifts"),
-    *("peer_check", "ratio_meaning", "shift_calibrator", "streaming_metrics", "tables"),
+    *("adapted_mixtures", "author_check", "fallback_check", "large_files", "mixtures", "new_classes"),
+    *("other_shifts", "peer_check", "ratio_meaning", "shift_calibrator", "streaming_metrics", "tables"),
 )
 OF_RUNS = ("oracle_temperature", "precision_at_coverage", "prediction_sets", "pseudo_label_rounds")
 MODULES = {

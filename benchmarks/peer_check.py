@@ -18,7 +18,7 @@ import importlib
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -32,7 +32,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 
 from shiftcal.core.vision_guard import import_torchvision
-from shiftcal.data.batches import BatchPlan, ShiftProblem, iterate_batches
+from shiftcal.data.batches import Batch, BatchPlan, PseudoLabels, ShiftProblem, iterate_batches
 from shiftcal.data.domains import LabelledDomain
 from shiftcal.data.inputs import ArrayInputs
 from shiftcal.data.specs import load_pair
@@ -88,6 +88,18 @@ class Setting(NamedTuple):
         """Factor of the step size by the number of the step."""
         factor, steps = schedule_factor("cosine"), self.epochs * self.epoch_steps
         return lambda step: factor(step / steps)
+
+    def batches(self, epoch: int, pseudo_labels: PseudoLabels | None = None) -> Iterator[Batch]:
+        """The batches that our methods get in an epoch; with pseudo-labels these are half of the labelled rows."""
+        return iterate_batches(
+            replace(self.problem, pseudo_labels=pseudo_labels),
+            BatchPlan(BATCH_SIZE, seed=self.seed, pseudo_batch_share=0.5),
+            epoch=epoch,
+            num_epochs=self.epochs,
+            first_step=0,
+            num_steps=self.epoch_steps,
+            device=torch.device("cpu"),
+        )
 
 
 class PeerNetwork(nn.Module):
@@ -225,16 +237,11 @@ def run_pytorch_adapt(setting: Setting, method: str, options: Mapping[str, Any])
     in_stages = method == "adda"
     first = {name: parts[name] for name in ("G", "C")} if in_stages else parts
     adapter = adapter_of(PYTORCH_ADAPT["source-only" if in_stages else method], first, list(first))
-    plan = BatchPlan(BATCH_SIZE, seed=setting.seed)
-    budget: dict[str, Any] = {"num_epochs": setting.epochs, "num_steps": setting.epoch_steps}
     for epoch in range(setting.epochs):
         if in_stages and epoch == setting.epochs // 2:
             # The encoder of the target, T, starts as a copy of the source's.
             adapter = adapter_of(PYTORCH_ADAPT[method], parts, ["T", "D"], ADDA_RATE, epoch * setting.epoch_steps)
-        batches = iterate_batches(
-            setting.problem, plan, epoch=epoch, first_step=0, device=torch.device("cpu"), **budget
-        )
-        for batch in batches:
+        for batch in setting.batches(epoch):
             drawn = {
                 "src_imgs": batch.source_inputs,
                 "src_labels": batch.source_labels,
@@ -308,14 +315,17 @@ def measure(task: tuple[str, str], run: Run, seed: int) -> Iterator[dict[str, fl
     setting = load_setting(*task, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the peers use what torch and sklearn have since deprecated
-        probabilities = LIBRARIES[run.library](setting, run.method, run.options)
+        yield scores_of(LIBRARIES[run.library](setting, run.method, run.options), setting)
+
+
+def scores_of(probabilities: Tensor, setting: Setting) -> dict[str, float]:
+    """What is recorded of target probabilities (N, C)."""
     metrics = compute_metrics(probabilities.double(), setting.target.labels)
-    yield {"accuracy": metrics["accuracy"], "ece": metrics["expected_calibration_error"]}
+    return {"accuracy": metrics["accuracy"], "ece": metrics["expected_calibration_error"]}
 
 
 def table(records: Rows) -> str:
     """Target accuracy by method and library: mean and spread over seeds of each task, and means over all."""
-    names = ["->".join(task) for task in TASKS]
     packages = ("shiftcal", "skada", "skorch", "pytorch-adapt", "torch")
     seeds = len({row["seed"] for row in records})
     lines = [
@@ -328,24 +338,39 @@ def table(records: Rows) -> str:
         "",
         f"Made by `{command_of(records)}`.",
         "",
-        f"| method | library | options | {' | '.join(names)} | mean | mean ECE |",
-        "|---|---|---|" + "---:|" * (len(names) + 2),
+        *table_lines(RUNS, records),
     ]
-    for run in (run for run in RUNS if run.method in {row["method"] for row in records}):
+    return "\n".join(lines) + "\n"
+
+
+def table_lines(runs: Iterable[Run], records: Rows) -> Iterator[str]:
+    """The table itself, a line for each run of a method that was measured."""
+    names = ["->".join(task) for task in TASKS]
+    yield f"| method | library | options | {' | '.join(names)} | mean | mean ECE |"
+    yield "|---|---|---|" + "---:|" * (len(names) + 2)
+    for run in (run for run in runs if run.method in {row["method"] for row in records}):
         rows = [r for r in records if (r["method"], r["library"], r["options"]) == (run[0], run[1], run.option_text)]
         by_task = [[100 * float(r["accuracy"]) for r in rows if r["task"] == name] for name in names]
         cells = [f"{np.mean(values):.1f} ± {np.std(values):.1f}" for values in by_task]
         cells.append(f"{100 * np.mean([float(r['accuracy']) for r in rows]):.1f}")
         cells.append(f"{np.mean([float(r['ece']) for r in rows]):.3f}")
-        lines.append(f"| {run.method} | {run.library} | {run.option_text} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        yield f"| {run.method} | {run.library} | {run.option_text} | {' | '.join(cells)} |"
 
 
 def jobs(arguments: argparse.Namespace) -> Iterator[Job]:
     """Each method of each library on each task with each seed."""
     for name in ("skada.deep", "skorch", "pytorch_adapt"):
         peer(name)
-    wanted = [run for run in RUNS if arguments.methods is None or run.method in arguments.methods.split(",")]
+    yield from jobs_of(RUNS, measure, arguments)
+
+
+def jobs_of(
+    runs: Iterable[Run],
+    measure: Callable[[tuple[str, str], Run, int], Iterator[dict[str, float]]],
+    arguments: argparse.Namespace,
+) -> Iterator[Job]:
+    """Of the methods that are asked for."""
+    wanted = [run for run in runs if arguments.methods is None or run.method in arguments.methods.split(",")]
     for seed in range(arguments.seeds):
         for task in TASKS:
             for run in wanted:

@@ -6,8 +6,9 @@ Zou, Yu, Liu, Kumar, Wang, "Confidence Regularized Self-Training", ICCV 2019: la
     mrkld  r = -1/C sum_c log p_c,   mrent  r = sum_c p_c log p_c,   mrl2  r = sum_c p_c^2,   with y as in `cbst`
     lrent  r = 0, with soft labels  y_c proportional to (p_c / exp(-k_c))^(1 / weight)
 
-The default weights of mrkld and lrent are those of the authors' scripts. Ours: rounds are as of `cbst`, and lrent
-labels the rows that `cbst` would select, so that a portion means the same with every regulariser.
+The default weights of mrkld and lrent are those of the authors' scripts: 0.1 for mrkld stands there in the data set
+and once more in the loss, so that it acts as 0.01. Ours: rounds are as of `cbst`, and lrent labels the rows that
+`cbst` would select, so that a portion means the same with every regulariser.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from shiftcal.methods.base import TASK, Outputs, Update
 from shiftcal.methods.cbst import ClassBalancedSelfTraining
 from shiftcal.methods.networks.classifiers import Classifier
 
-DEFAULT_WEIGHTS = {"lrent": 0.25, "mrkld": 0.1, "mrent": 0.1, "mrl2": 0.025}
+DEFAULT_WEIGHTS = {"lrent": 0.25, "mrkld": 0.01, "mrent": 0.1, "mrl2": 0.025}
 
 
 @dataclass(frozen=True, kw_only=True)

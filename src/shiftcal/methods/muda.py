@@ -10,12 +10,12 @@ Adaptation Based on the Predictive Uncertainty of Models", 2022 (arXiv 2211.0886
 
 What is established: the abstracts of both papers (model uncertainty, estimated by Monte Carlo dropout, as the
 divergence of the domains, to be made small by the features), and from the authors' public code for the longer paper
-(SVHN to MNIST) the losses, K = 10, the weight, predictions without dropout and, for VisDA, the rate. What is not:
-whether the ICIP paper has the same norm, K and weight. What is ours: dropout stands between backbone and head alone,
-where every network has a place for it (the authors have it within the backbone, too); there is no separate source
-training beforehand; the gradient of cross-entropy in 3 is taken after 2, not before; features can't shrink to where
-no dropout would change anything (`SteadyClassifier`; batch normalisation does that in the authors' networks). One
-optimiser serves all steps, as one for each part does there.
+(SVHN to MNIST) the losses, K = 10, predictions without dropout and, for VisDA, the rate. What is not: whether the
+ICIP paper has the same norm, K and weight. What is ours: the weight, settled on embedded digits (theirs is 1);
+dropout stands between backbone and head alone, where every network has a place for it (the authors have it within the
+backbone, too); there is no separate source training beforehand; the gradient of cross-entropy in 3 is taken after 2,
+not before; features can't shrink to where no dropout would change anything (`SteadyClassifier`; batch normalisation
+does that in the authors' networks). One optimiser serves all steps, as one for each part does there.
 """
 
 from __future__ import annotations
