@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).parent
-FEW_EPOCHS, MANY_EPOCHS = 1, 5
+FEW_EPOCHS, MANY_EPOCHS = 1, 17
 STEPS = 20
 _SETTINGS = (f"epoch_steps={STEPS}", "batch_size=256", "checkpoint_seconds=1e6", "device=cpu")
 
