@@ -1,8 +1,8 @@
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -343,3 +343,23 @@ def test_a_contender_may_have_a_network_of_its_own() -> None:
     (wrong,) = parse_contenders("drl[freeze_backbone=often]")
     with pytest.raises(InvalidInputError, match="a comparison: 'freeze_backbone' must be true or false"):
         plan().config(Task("a.npz", "b.npz"), wrong, 1)
+
+
+def test_several_workers_begin_with_the_longest(place: Path, tmp_path: Path) -> None:
+    """So that none of them is left with a long one while the others have nothing to do; one keeps the given order."""
+    generator = np.random.default_rng(1)
+    long = tmp_path / "long.npz"
+    np.savez(long, x=generator.normal(size=(300, 4)).astype(np.float32), y=np.arange(300) % 3)
+    short, longer = Task(str(place / "source.npz"), str(place / "near.npz")), Task(str(long), str(place / "near.npz"))
+
+    class Recorded(LocalProcesses):
+        asked: ClassVar[list[Task]] = []
+
+        def results(self, function: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[Any]:
+            self.asked[:] = [part.task for part in parts]
+            return map(function, parts)
+
+    two = plan(tasks=(short, longer), contenders=parse_contenders("source-only"), num_seeds=1)
+    for num_workers, expected in ((1, [short, longer]), (2, [longer, short])):
+        run_comparison(two, tmp_path / f"by-{num_workers}", engine=Recorded(num_workers))
+        assert Recorded.asked == expected

@@ -46,6 +46,11 @@ _PASSED_ON = ("SHIFTCAL_", "HF_", "TORCH_HOME")
 class Engine(ABC):
     """Something that does work in parts."""
 
+    @property
+    def several_at_a_time(self) -> bool:
+        """Whether parts are done beside each other, so that the longest should come first."""
+        return True
+
     @abstractmethod
     def results(self, function: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
         """The result of each part, in the order in which they come.
@@ -65,6 +70,11 @@ class LocalProcesses(Engine):
     """This process or, if there are to be several, processes of this machine."""
 
     num_processes: int = 1
+
+    @property
+    def several_at_a_time(self) -> bool:
+        """As the base says."""
+        return self.num_processes > 1
 
     def results(self, function: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
         """As the base says."""

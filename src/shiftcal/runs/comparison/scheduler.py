@@ -7,6 +7,7 @@ says of both domains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +30,7 @@ from shiftcal.runs.folder import RunFolder
 from shiftcal.runs.life_cycle import begin_run, carry_out_run, check_same_content, check_same_options, finish_run
 from shiftcal.runs.reporting import ComparisonTable
 from shiftcal.runs.run_data import LoadedData, load_data
+from shiftcal.runs.tasks import Task
 from shiftcal.training.fit import fit_model
 from shiftcal.training.fitted_model import FittedModel, check_held_out, source_split
 from shiftcal.training.saved_model import load_model
@@ -68,7 +70,10 @@ def run_comparison(
     with folder_lock(out):
         _loaded.cache_clear()  # the files may have changed since another comparison of this process
         trainings = [training for training in trainings_of(plan) if not _is_finished(plan, training, out)]
-        _check_data(plan, trainings)
+        sizes = _checked_sizes(plan, trainings)
+        if engine.several_at_a_time:
+            # Else all would wait in the end for one that is long and began last.
+            trainings.sort(key=lambda training: sizes[training.task], reverse=True)
         carry_out = partial(_carry_out, plan, out=out, learning_curves=learning_curves)
         carried_out = engine.results(carry_out, trainings)
         for _ in progress_bar(carried_out, "comparing", total=len(trainings), unit="model"):
@@ -101,8 +106,13 @@ def _is_finished(plan: ComparisonPlan, training: Training, out: Path) -> bool:
     return finished
 
 
-def _check_data(plan: ComparisonPlan, trainings: Sequence[Training]) -> None:
-    """Load each task's data once before anything runs, so that what is absent is said at once."""
+def _checked_sizes(plan: ComparisonPlan, trainings: Sequence[Training]) -> dict[Task, int]:
+    """Load each task's data once before anything runs, so that what is absent is said at once.
+
+    Returns:
+        How many values a training of each task sees, whatever the method.
+    """
+    sizes = {}
     for training in {training.task: training for training in trainings}.values():
         data = _task_data(plan.config(training.task, training.trained, 0), plan.download)
         if not isinstance(data.test, LabelledDomain):
@@ -110,10 +120,14 @@ def _check_data(plan: ComparisonPlan, trainings: Sequence[Training]) -> None:
                 f"task {training.task.name!r}: a comparison needs labels of the target for evaluation (training does "
                 "not see them). Give a labelled target, or labelled test data: SOURCE->TARGET@TEST."
             )
+        source = data.problem.source
         for contender in plan.contenders:
             recipe = plan.config(training.task, contender, 0).recipe()
             if recipe.calibrator is not None and recipe.calibrator.needs_held_out:
-                check_held_out(recipe, source_split(data.problem.source, recipe.training)[1])
+                check_held_out(recipe, source_split(source, recipe.training)[1])
+            num_steps = recipe.training.resolved_epochs(len(source)) * recipe.training.steps_per_epoch(len(source))
+        sizes[training.task] = num_steps * math.prod(source.inputs.shape)
+    return sizes
 
 
 def _carry_out(plan: ComparisonPlan, training: Training, *, out: Path, learning_curves: bool) -> None:
