@@ -90,9 +90,9 @@ CLAIMS = (
         "Table 3, Fig. 5",
         "DRST with its ratio in training, as published or by the authors' settings, is more accurate than CBST",
         found_in.published_training,
-        "MNIST to USPS and back, Art to Product. A ratio network that learns freely costs a third of the accuracy: with "
-        "R = 1 in its place (`ratio_strength=0`) the same is what CBST is but for strong views. By the authors' steps R "
-        "stays near 1, but half of each class is labelled from the first labels on, without their pretrained start.",
+        "MNIST to USPS and back, Art to Product. A ratio network that learns freely costs a third of the accuracy: "
+        "with R = 1 in its place (`ratio_strength=0`) the same is what CBST is but for strong views. By the authors' "
+        "steps R stays near 1, but half of each class is labelled from the first labels on, without their start.",
     ),
     Claim(
         "Fig. 5 a, b",
