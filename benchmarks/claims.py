@@ -98,8 +98,8 @@ CLAIMS = (
         "Fig. 5 a, b",
         "DRST is ahead of CBST and CRST in accuracy and Brier score in every epoch",
         found_in.over_epochs,
-        "MNIST to USPS and back, Art to Product, means over them; on USPS to MNIST CBST and CRST end a point ahead of "
-        "`drst`, with lower Brier scores. This is our default, not the paper's form.",
+        "MNIST to USPS and back, Art to Product, means over them; on USPS to MNIST CBST and CRST end a point ahead "
+        "of `drst`, with lower Brier scores. This is our default, not the paper's form.",
     ),
     Claim(
         "Fig. 5 c",
