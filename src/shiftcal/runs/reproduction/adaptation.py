@@ -124,9 +124,7 @@ class FewLabels(Adaptation):
         "SVHN FixMatch 99.43 / 26.50, DRSSL 99.46 / 30.96."
     )
     methods: ClassVar[str] = (
-        "source-only,fixmatch[unlabelled_multiple=3],adamatch[unlabelled_multiple=3],drssl[unlabelled_multiple=3],"
-        "fixmatch[unlabelled_multiple=3]+target-scaling[keep_source=true],"
-        "adamatch[unlabelled_multiple=3]+target-scaling[keep_source=true],"
+        "source-only,fixmatch[unlabelled_multiple=3],adamatch[unlabelled_multiple=3],"
         "drssl[unlabelled_multiple=3]+target-scaling[keep_source=true]"
     )
     own: ClassVar[str] = "drssl[unlabelled_multiple=3]+target-scaling[keep_source=true]"
