@@ -38,9 +38,9 @@ import torch
 from shiftcal import AdaptiveClassifier
 from shiftcal.core.csv_writing import write_csv
 from shiftcal.core.progress import progress_bar
+from shiftcal.core.provenance import code_commit
 from shiftcal.faces.cli import main as shiftcal
 from shiftcal.runs.reporting import page
-from shiftcal.runs.reproduction.record import made_with
 
 RECORD = Path(__file__).parent / "crashes" / "results.csv"
 # What changes something on the disk, of what Python tells of itself; `os.fsync` is watched apart.
@@ -325,7 +325,7 @@ def record(outcomes: Sequence[Outcome]) -> None:
     rows: dict[str, Mapping[str, Any]] = {}
     if RECORD.exists():
         rows = {row["scenario"]: row for row in csv.DictReader(RECORD.read_text(encoding="utf-8").splitlines())}
-    commit = str(made_with(RECORD.name)["commit"])
+    commit = code_commit()
     rows |= {outcome.scenario: {**asdict(outcome), "commit": commit} for outcome in outcomes}
     RECORD.parent.mkdir(exist_ok=True)
     names = [field.name for field in fields(Outcome)] + ["commit"]

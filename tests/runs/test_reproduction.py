@@ -69,17 +69,21 @@ def short_plan(name: str, task: str, monkeypatch: pytest.MonkeyPatch) -> Reprodu
     return found
 
 
+@pytest.fixture
+def quick_for(
+    name: str, monkeypatch: pytest.MonkeyPatch, estimate_quickly: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    """A quick estimate for the reproduction of that name, but where it needs a ratio."""
+    if name != "ratio-vs-human":
+        estimate_quickly(monkeypatch)
+
+
 @pytest.mark.parametrize("name", sorted(set(REPRODUCTIONS) - {"calibration-digits", "ssl"}))
+@pytest.mark.usefixtures("quick_for")
 def test_first_steps_of_each_on_a_stand_in(
-    name: str,
-    stand_in: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    estimate_quickly: Callable[[pytest.MonkeyPatch], None],
+    name: str, stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trains, analyses, draws and writes. Those left out differ from their parents in the plan alone."""
-    if name != "ratio-vs-human":  # which needs a ratio
-        estimate_quickly(monkeypatch)
     page = reproduce(short_plan(name, stand_in, monkeypatch), "cpu", tmp_path / "out")
     record = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
     assert record["configuration"]
@@ -95,16 +99,11 @@ TINY = ("epochs=1", "epoch_steps=2", "batch_size=8", "num_workers=0", "validatio
 
 
 @pytest.mark.parametrize("name", AT_SCALE)
+@pytest.mark.usefixtures("quick_for")
 def test_first_steps_at_the_scale_of_the_paper(
-    name: str,
-    stand_in: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    estimate_quickly: Callable[[pytest.MonkeyPatch], None],
+    name: str, stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan as it is, but for data, for weights that would have to be fetched and for all that is large in it."""
-    if name != "ratio-vs-human":  # which needs a ratio
-        estimate_quickly(monkeypatch)
     found = find_reproduction(name)
     plan = found.plan("paper")
     pictures, darker = (Path(stand_in.split("->")[0]).with_name(f"{name}.npz") for name in ("pictures", "darker"))

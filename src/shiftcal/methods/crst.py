@@ -7,8 +7,9 @@ Zou, Yu, Liu, Kumar, Wang, "Confidence Regularized Self-Training", ICCV 2019: la
     lrent  r = 0, with soft labels  y_c proportional to (p_c / exp(-k_c))^(1 / weight)
 
 The default weights of mrkld and lrent are those of the authors' scripts: 0.1 for mrkld stands there in the data set
-and once more in the loss, so that it acts as 0.01. Ours: rounds are as of `cbst`, and lrent labels the rows that
-`cbst` would select, so that a portion means the same with every regulariser.
+and once more in the loss, so that it acts as 0.01 (on the mean over selected rows; here it is over all of a batch, of
+which half are). Ours: rounds are as of `cbst`, and lrent labels the rows that `cbst` would select, so that a portion
+means the same with every regulariser.
 """
 
 from __future__ import annotations

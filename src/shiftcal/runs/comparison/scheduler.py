@@ -110,23 +110,24 @@ def _checked_sizes(plan: ComparisonPlan, trainings: Sequence[Training]) -> dict[
     """Load each task's data once before anything runs, so that what is absent is said at once.
 
     Returns:
-        How many values a training of each task sees, whatever the method.
+        How many values a training of each task sees, by one of its contenders: they are taken to be alike.
     """
     sizes = {}
     for training in {training.task: training for training in trainings}.values():
-        data = _task_data(plan.config(training.task, training.trained, 0), plan.download)
+        config = plan.config(training.task, training.trained, 0)
+        data = _task_data(config, plan.download)
         if not isinstance(data.test, LabelledDomain):
             raise InvalidInputError(
                 f"task {training.task.name!r}: a comparison needs labels of the target for evaluation (training does "
                 "not see them). Give a labelled target, or labelled test data: SOURCE->TARGET@TEST."
             )
-        source = data.problem.source
+        source, options = data.problem.source, config.recipe().training
+        num_steps = options.resolved_epochs(len(source)) * options.steps_per_epoch(len(source))
+        sizes[training.task] = num_steps * math.prod(source.inputs.shape)
         for contender in plan.contenders:
             recipe = plan.config(training.task, contender, 0).recipe()
             if recipe.calibrator is not None and recipe.calibrator.needs_held_out:
                 check_held_out(recipe, source_split(source, recipe.training)[1])
-            num_steps = recipe.training.resolved_epochs(len(source)) * recipe.training.steps_per_epoch(len(source))
-        sizes[training.task] = num_steps * math.prod(source.inputs.shape)
     return sizes
 
 
