@@ -30,6 +30,7 @@ MODULES = {
     "simulated_streams": "monitoring.simulated",
     "streams": "monitoring.streams",
     "frozen_backbones": "backbones.frozen",
+    "drst_profile": "performance.drst_profile",
     "loader": "backbones.loader",
     "witnesses": "accuracy_estimates.witnesses",
 }

@@ -46,7 +46,7 @@ def measure(quick: bool) -> list[Measurement]:
     num_rows = 640 if quick else 6_400
     lines = []
     for kind, size in (("features", "64 + 64 rows of 1,280 features"), ("images", "64 + 64 pictures of 32 x 32")):
-        source, target = _domains(kind, num_rows)
+        source, target = new_domains(kind, num_rows)
         rivals: dict[str, float] = {}
         for method in _METHODS:
             num_epochs = 1 if quick else _FEW_EPOCHS if method in _SLOW_METHODS else _MANY_EPOCHS
@@ -67,7 +67,7 @@ def measure(quick: bool) -> list[Measurement]:
     return lines
 
 
-def _domains(kind: str, num_rows: int) -> tuple[LabelledDomain, UnlabelledDomain]:
+def new_domains(kind: str, num_rows: int) -> tuple[LabelledDomain, UnlabelledDomain]:
     generator = np.random.default_rng(0)
     num_classes = 31 if kind == "features" else 10
     labels, of_target = generator.integers(0, num_classes, (2, num_rows))
