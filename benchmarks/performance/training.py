@@ -68,6 +68,7 @@ def measure(quick: bool) -> list[Measurement]:
 
 
 def new_domains(kind: str, num_rows: int) -> tuple[LabelledDomain, UnlabelledDomain]:
+    """Made-up rows of `features` or `images`, and as many of a target that has shifted."""
     generator = np.random.default_rng(0)
     num_classes = 31 if kind == "features" else 10
     labels, of_target = generator.integers(0, num_classes, (2, num_rows))
